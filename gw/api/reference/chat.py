@@ -8,6 +8,7 @@ from channels.dialects.chat import members as completions
 from channels.dialects.gemini import members as native
 from channels.dialects.messages import members as messages
 from channels.dialects.responses import members as responses
+from channels.family import ErrorShape
 from gw import errors
 from gw.api.chat.counting import HEADER as TOKEN_COUNT
 from gw.api.chat.messages import VERSION_HEADERS
@@ -131,7 +132,10 @@ COMPLETIONS = (
         responses=(
             Response(
                 description="The response, with `stream: true` as a stream.",
-                contents=(Content(_COMPLETION), Content(_CHUNK, EVENTS, is_stream=True)),
+                contents=(
+                    Content(_COMPLETION),
+                    Content(_CHUNK, EVENTS, is_stream=True, last="[DONE]"),
+                ),
                 headers=headers.TRANSLATED,
             ),
         ),
@@ -284,6 +288,7 @@ RESPONSES = (
         " events are sent as messages. A message may continue the response before it by"
         " `previous_response_id`; what is not kept any more is `previous_response_not_found`.",
         responses=(Response(status=101, description="The connection is a WebSocket now."),),
+        shapes=(ErrorShape.GEMINI,),
         raises=(errors.METHOD_NOT_ALLOWED, errors.UPGRADE_REQUIRED),
         billed_by="its messages, each like a POST",
     ),

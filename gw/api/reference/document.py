@@ -36,13 +36,12 @@ One gateway in front of many model providers, prepaid from one balance per accou
  `upgrade_required`; under `/v1beta` and `/v1/messages` they have the shape of that protocol.
 - **Bodies** are JSON in UTF-8, never compressed. Members that are not listed are ignored, or\
  forwarded where that is said; clients ignore members of responses that they do not know.
-- **Streams** are server-sent events; one that ends without its last event has failed. The schema\
- of an event's data is in `x-item-schema`.
+- **Streams** are server-sent events; one that ends without its last event has failed. Their\
+ schema is that of one event, whose `data` is JSON.
 """
 _MIB = 1024 * 1024
 _BODY_BYTES_MAX: int = keys_of(Config)["max_body_mb"].default
 _FORM = "multipart/form-data"
-_STREAMS = " Each event's data has the schema `x-item-schema`."
 
 
 def document(rows: Sequence[Endpoint]) -> bytes:
@@ -159,9 +158,21 @@ class _Document:
         schema = self._schemas.of(content.schema)
         if not content.is_stream:
             return {"schema": schema}
+        # An event of the stream: the standard has no schema for all of them in their order.
+        data: dict[str, Any] = {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": schema,
+        }
+        if content.last is not None:
+            data = {"anyOf": [data, {"type": "string", "const": content.last}]}
         return {
-            "schema": {"type": "string", "description": f"Server-sent events.{_STREAMS}"},
-            "x-item-schema": schema,
+            "schema": {
+                "type": "object",
+                "description": "An event of the stream.",
+                "properties": {"event": {"type": "string"}, "data": data},
+                "required": ["data"],
+            }
         }
 
     def _refusals(self, row: Endpoint, operation: Operation, *, has_body: bool) -> dict[str, Any]:

@@ -84,12 +84,14 @@ class Content:
     """One form of a body: its media type, and a type of the code, several or a schema.
 
     Of a stream `schema` is that of one event's data; OpenAPI 3.1 has no place for it, so that the
-    document has it as `x-item-schema`.
+    document has it as the schema of one event. `last`: the data of its last event, if that is no
+    JSON.
     """
 
     schema: Any
     media_type: str = JSON
     is_stream: bool = False
+    last: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,8 +33,11 @@ class Schemas:
             return self._references[id(kind)]
         name = kind.get(NAME)
         if name is None:
-            return kind
-        self.components[name] = {key: value for key, value in kind.items() if key != NAME}
+            inline: Mapping[str, Any] = _portable(kind)
+            return inline
+        self.components[name] = _portable(
+            {key: value for key, value in kind.items() if key != NAME}
+        )
         return {"$ref": TEMPLATE.format(name=name)}
 
     def members(self, kind: Any) -> Mapping[str, Any]:
@@ -60,15 +63,24 @@ class Schemas:
 
 
 def _portable(value: Any) -> Any:
-    """Return schemas with patterns as every client's language reads them."""
+    """Return schemas as generators of clients in every language read them.
+
+    They know no anchors of Python's, no array without `items`, no `enum` without its type.
+    """
     if isinstance(value, dict):
-        return {
+        found = {
             name: inner.replace(r"\A", "^").replace(r"\Z", "$")
             if name == "pattern" and isinstance(inner, str)
             else _portable(inner)
             for name, inner in value.items()
             if not (name == "title" and isinstance(inner, str))  # a member may be called so
         }
+        words = found.get("enum")
+        if found.get("type") == "array":
+            found.setdefault("items", {})
+        elif isinstance(words, list) and all(isinstance(one, str) for one in words):
+            found.setdefault("type", "string")
+        return found
     return [_portable(one) for one in value] if isinstance(value, list | tuple) else value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -68,7 +68,7 @@ class DeletedAvatar(TypedDict):
     """An avatar that is no more."""
 
     id: _Id
-    deleted: Annotated[Literal[True], Meta(description="Always true.")]
+    deleted: Annotated[bool, Meta(description="Always true.")]
 
 
 class PresetAvatars(TypedDict):

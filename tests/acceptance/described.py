@@ -1,0 +1,150 @@
+"""The reference as a judge: is what a client was sent what the document describes?
+
+`conftest.py` has it look at every response that the client of the acceptance tests receives, so the
+document cannot drift from the service.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+
+from loadtests.rig.response import Response
+
+ROOT = Path(__file__).parents[2]
+PAGE = "ops/reference/openapi.json"
+# Of a stream the first and the last events are judged: in between they are all alike.
+EVENTS_JUDGED = 8
+# Headers of every server.
+UNSAID = {"x-accel-buffering", "x-content-type-options"}
+# One part of a path.
+_PART = "([^:]+)"
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The document, which a tidy test compares with the one that is served."""
+    read: dict[str, Any] = json.loads((ROOT / PAGE).read_text(encoding="utf-8"))
+    return read
+
+
+def found(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a reference refers to, or the value."""
+    while isinstance(value.get("$ref"), str):
+        inner: Any = document()
+        for name in value["$ref"].removeprefix("#/").split("/"):
+            inner = inner[name]
+        value = inner
+    return value
+
+
+@cache
+def _templates() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    """The paths, the ones with most of their own first: `/x/presets` before `/x/{id}`."""
+    sorts = []
+    for path, methods in document()["paths"].items():
+        expression = re.sub(r"\\\{\w+\\\}", lambda _: _PART, re.escape(path))
+        sorts.append((expression.count(_PART), -len(path), expression, methods))
+    return [(re.compile(one[2]), one[3]) for one in sorted(sorts, key=lambda one: one[:2])]
+
+
+@cache
+def _operation(method: str, path: str) -> Mapping[str, Any] | None:
+    """What is described of a request; None: its path or its method is not."""
+    for pattern, methods in _templates():
+        if pattern.fullmatch(path):
+            operation: Mapping[str, Any] | None = methods.get(method.lower())
+            return operation
+    return None
+
+
+@cache
+def _closed_components() -> Any:
+    return _closed(document()["components"])
+
+
+def _closed(value: Any) -> Any:
+    """Schemas that allow no member but those that they list, unless they say so."""
+    if isinstance(value, dict):
+        inner = {name: _closed(one) for name, one in value.items()}
+        if inner.get("type") == "object" and "properties" in inner:
+            inner.setdefault("additionalProperties", False)
+        return inner
+    return [_closed(one) for one in value] if isinstance(value, list) else value
+
+
+_VALIDATORS: dict[tuple[int, bool], Any] = {}
+
+
+def _validator(schema: Mapping[str, Any], *, is_closed: bool) -> Any:
+    """The validator of a schema of the document."""
+    at = id(schema), is_closed
+    if at not in _VALIDATORS:
+        components = _closed_components() if is_closed else document()["components"]
+        whole = {**schema, "components": components}
+        _VALIDATORS[at] = jsonschema_rs.validator_for(whole, validate_formats=False)
+    return _VALIDATORS[at]
+
+
+def judge(method: str, target: str, response: Response) -> None:
+    """Raise AssertionError for a response that is not as described."""
+    listed = list(faults(method, target, response))
+    assert not listed, f"{listed}: {response.status} {response.body[:1000]!r}"
+
+
+def faults(
+    method: str, target: str, response: Response, *, is_closed: bool = False
+) -> Iterator[str]:
+    """What of a response is not as described; nothing of one that broke, or of another listener.
+
+    `is_closed`: nor may it have members that the document does not list.
+    """
+    operation = _operation(method, target.partition("?")[0])
+    if operation is None or response.is_broken or response.status < 200:
+        return
+    for fault in _faults(operation, response, is_closed=is_closed):
+        yield f"{method} {target}: {fault}"
+
+
+def _faults(operation: Mapping[str, Any], response: Response, *, is_closed: bool) -> Iterator[str]:
+    responses, status = operation["responses"], str(response.status)
+    described = responses.get(status) or responses.get(f"{status[0]}XX")
+    if described is None:
+        yield f"the status {status}"
+        return
+    described = found(described)
+    known = {name.lower() for name in described.get("headers", {})}
+    for name in response.headers:
+        if name.startswith("x-") and name not in known | UNSAID:
+            yield f"the header {name}"
+    content = described.get("content", {})
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not response.body or not content:
+        return
+    forms = [one for one in content if re.fullmatch(one.replace("*", r"[\w.+-]+"), kind)]
+    if not forms:
+        yield f"the type {kind!r}"
+        return
+    schema = content[forms[0]].get("schema", {})
+    if kind == "application/json":
+        yield from _judged(response.body, _validator(schema, is_closed=is_closed))
+    elif kind == "text/event-stream":
+        data = schema["properties"]["data"]
+        data = data.get("anyOf", [data])[0]["contentSchema"]
+        events = [one for one in response.events if one != b"[DONE]"]
+        for event in dict.fromkeys((*events[:EVENTS_JUDGED], *events[-EVENTS_JUDGED:])):
+            yield from _judged(event, _validator(data, is_closed=False))
+
+
+def _judged(data: bytes, validator: Any) -> Iterator[str]:
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        yield f"no JSON: {error}: {data[:200]!r}"
+        return
+    for one in validator.iter_errors(value):
+        yield f"{list(one.instance_path)}: {one.message[:300]}"
