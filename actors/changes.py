@@ -3,7 +3,7 @@
 The database itself pushes a change, in the transaction that makes it (triggers of the schema). A
 command that must not return before the change is in force everywhere, such as the one that revokes
 a key, asks afterwards: pushes arrive in the order of their commits, so a process that replies to
-the question has received the change before it (contract §1: refused by the next request, in every
+the question has received the change before it (reference 1.1: refused by the next request, in every
 process).
 
 A question may also request a report: data that only the process itself has, as text.
@@ -36,7 +36,7 @@ PART_CHARACTERS = 7000
 REPORT_CHARACTERS_MAX = 4 * 1024 * 1024
 ECHO = "echo"
 # A process without a heartbeat for so long is not waited for; the TTL of its caches applies. A busy
-# one is waited for, because a change must be in force when its command ends (contract §1).
+# one is waited for, because a change must be in force when its command ends (reference 1.1).
 RECENT_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 TIMEOUT_SECONDS = 30.0

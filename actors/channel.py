@@ -54,7 +54,7 @@ class Denied(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """Use a new specification; leases granted under the old one stay valid."""
+    """Use new settings; leases granted under the old one stay valid."""
 
     spec: ChannelSpec
 

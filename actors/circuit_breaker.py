@@ -17,7 +17,7 @@ while they work. Its probe is then a trial: one call in each rest tries it befor
 trial that does not succeed.
 
 Results of calls that began before the channel opened change nothing while it is open or
-half_open: only the probe decides (contract §4).
+half_open: only the probe decides (reference 10.4).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which channels one call leases: its candidates in order, at most three attempts (contract §4).
+"""Which channels one call leases: its candidates in order, at most three attempts (reference 10.2).
 
 A full or open channel is passed over, which is no attempt. A channel whose key was refused and
 that has another key is tried once more after all others. The call decides what to do with a

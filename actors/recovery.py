@@ -1,4 +1,4 @@
-"""Settles the calls of processes that died (contract §3: crash).
+"""Settles the calls of processes that died (reference 5.4).
 
 A process on this kernel is dead when its pid is gone, never for its silence: a stopped process is
 left to its process manager. Any other is known by its heartbeat only: it is declared dead when none

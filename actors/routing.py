@@ -1,8 +1,8 @@
-"""Which channels may serve a call, and in which order. Pure: it reads specifications and loads.
+"""Which channels may serve a call, and in which order. Pure: it reads settings and loads.
 
 Candidates are the model's channels that support the client's protocol, by priority; those of equal
 priority are ordered by least load, or for a pinned conversation by a hash that is the same in every
-process (contract §4). Slots and health are decided by the channel's actor, not by the router.
+process (reference 10.1). Slots and health are decided by the channel's actor, not by the router.
 """
 
 from __future__ import annotations

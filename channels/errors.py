@@ -24,7 +24,7 @@ class ErrorMembers(Struct, frozen=True):
 
 
 class ErrorBody(Struct, frozen=True):
-    """An upstream's error as received, for endpoints that pass it on unchanged (spec: Images)."""
+    """An upstream's error as received, for endpoints that pass it on unchanged (reference 7.9)."""
 
     content_type: str
     body: bytes

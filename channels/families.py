@@ -152,14 +152,14 @@ _ROWS = (
 
 FAMILIES: Mapping[str, family.Family] = MappingProxyType({row.protocol: row for row in _ROWS})
 # The endpoint types of the models of each family, by its protocol; None is the type of chat models
-# (spec: General facts 4).
+# (reference 4.2).
 MODEL_TYPES: Mapping[str, frozenset[str | None]] = MappingProxyType(
     {
         row.protocol: frozenset({None} if row.is_chat else {one.name for one in row.endpoint_types})
         for row in _ROWS
     }
 )
-# The protocols that a channel may support (contract §2), and those of chat endpoints.
+# The protocols that a channel may support (running.md: Configuration), and those of chat endpoints.
 PROTOCOLS = tuple(row.protocol for row in _ROWS if not row.is_withdrawn)
 CHAT_PROTOCOLS = tuple(row.protocol for row in _ROWS if row.is_chat)
 PUBLIC_NAMES: Mapping[str, str] = MappingProxyType({row.protocol: row.public_name for row in _ROWS})

@@ -38,9 +38,9 @@ UnitPrice = Literal[
 
 
 class ErrorShape(Enum):
-    """The body of an error (spec: Errors), encoded in `gw/errors.py`."""
+    """The body of an error (reference 1.7), encoded in `gw/errors.py`."""
 
-    CHAT = auto()  # the first shape of the specification, also outside all families
+    CHAT = auto()  # the first shape of reference 1.7, also outside all families
     MESSAGES = auto()
     GEMINI = auto()
     IMAGES = auto()  # the first one with `param`
@@ -49,7 +49,7 @@ class ErrorShape(Enum):
 @dataclass(frozen=True, slots=True)
 class Unit:
     """What a call is billed by instead of tokens: a row's `unit_type`, and the `kind` of its
-    detail view (spec: Call log row, Call log detail)."""
+    detail view (reference 6.2, 6.4)."""
 
     name: str
     kind: str | None
@@ -63,13 +63,13 @@ AVATAR = Unit("avatar", "video")
 VOICE = Unit("voice", "audio")
 SEARCH = Unit("search", None)  # retrieval
 TRANSCRIPT = Unit("transcript", "audio")
-# In the specification's order.
+# In the order of the call log's documentation.
 UNITS = (IMAGE, VIDEO, MUSIC, AUDIO, AVATAR, VOICE, SEARCH, TRANSCRIPT)
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointType:
-    """A dedicated endpoint, named after its path (spec: Model catalog entry).
+    """A dedicated endpoint, named after its path (reference 4.2).
 
     A callable model of this type has at least one of `prices`, if there are any; `more_prices` may
     be added. A price by another unit would never be charged.
@@ -94,7 +94,7 @@ class Family:
     the dialects of channels for it (`channels/media`), of a chat family its hostings
     (`channels/dialects/hosting.py`), the default first; empty if there is only one. `by_model`:
     prefixes of model ids that need channels of another protocol, and that protocol. `tools_over`:
-    the protocol used for built-in tools, if it is another one (contract §7).
+    the protocol used for built-in tools, if it is another one (reference 2.7).
     """
 
     protocol: str
@@ -112,7 +112,7 @@ class Family:
 
     @property
     def public_name(self) -> str:
-        """Its name for clients (contract §5)."""
+        """Its name for clients (reference 4.2)."""
         return self.shown_as or self.protocol
 
     @property

@@ -35,7 +35,7 @@ SYSTEM_TURNS = ("anywhere", "first")
 # The names of the token maximum in chat requests.
 MAX_TOKENS_PARAMS = ("max_tokens", "max_completion_tokens")
 
-# The flags of a public catalog entry (contract §5).
+# The flags of a public catalog entry (reference 4.2).
 CAPABILITIES = (
     "tools",
     "vision",
@@ -50,7 +50,7 @@ CAPABILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class HealthSpec:
-    """When a channel is taken out of rotation, and for how long (contract §4).
+    """When a channel is taken out of rotation, and for how long (reference 10.4).
 
     `first_event_seconds`: how long it may be silent on chat before the next channel is tried; None:
     only the call's limit.
@@ -218,7 +218,7 @@ class ModelSpec:
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def is_served_on(self, protocol: str) -> bool:
-        """Whether the model is for this endpoint (spec: General facts 4; Model catalog entry)."""
+        """Whether the model is for this endpoint (reference 4.2)."""
         return self.endpoint_type in MODEL_TYPES[protocol]
 
 
@@ -259,7 +259,7 @@ class Registry:
         )
 
     def resolve(self, model_id: str) -> ModelSpec | None:
-        """Find a model by its id or an alias, exactly as written (spec: General facts 2)."""
+        """Find a model by its id or an alias, exactly as written (reference 4.1)."""
         return self._by_name.get(model_id)
 
     def reaches(self, model: ModelSpec, protocols: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Bounds of outside text that is stored, looked up or shown (contract §7).
+"""Bounds of outside text that is stored, looked up or shown (reference 1.5).
 
 PostgreSQL refuses NUL in text, and a lone surrogate cannot be encoded. A client's name, id,
 reference or query value with either is refused before it is used; an upstream's text is cleaned

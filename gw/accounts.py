@@ -19,7 +19,7 @@ from gw.nouns import kinds
 from gw.nouns.member import Member, Setting
 from gw.nouns.noun import Changes, Noun
 
-# Granted at sign-up (spec: Account wallet).
+# Granted at sign-up (reference 5.1).
 TRIAL_NANO_USD = 300_000_000
 
 
@@ -78,7 +78,7 @@ class Account(_NamedAndLimited):
     def available_nano_usd(
         self,
     ) -> Annotated[int, Member(kinds.USD, name="available_usd", before="rpm_limit")]:
-        """The balance without open holds (contract §3)."""
+        """The balance without open holds (reference 5.3)."""
         return self.balance_nano_usd - self.held_nano_usd
 
 

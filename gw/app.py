@@ -2,7 +2,7 @@
 
 `gw/api/endpoint.py` says what the members of a row mean, `gw/api/handler.py` has the part common to
 all handlers, `gw/http` the server below. A path without a row is 404 `not_found`, so
-`/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
+`/v1/dashboard/billing/credit_grants` needs no line (reference 5.10).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from gw.api.videos.clip_templates import TemplateHandler, TemplatesHandler
 from gw.api.videos.content import ContentHandler
 from gw.api.videos.generations import VideoHandler, VideosHandler
 
-# The billing endpoints are mounted with and without the version (spec: Balance).
+# The billing endpoints are mounted with and without the version (reference 5.10).
 _BILLING = r"(?:/v1)?/dashboard/billing"
 _WIKI = "/api/v1/ext/wiki"
 # The official library of native-content also uses /v1, unless the version is set.
@@ -93,7 +93,7 @@ _LOGS: _Group = {"log_rate": True}
 
 
 def routes() -> list[Endpoint]:
-    """Every endpoint, in the order of the specification."""
+    """Every endpoint, by family."""
     return [
         # Chat
         Endpoint(

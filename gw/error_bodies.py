@@ -1,4 +1,4 @@
-"""An error as the body of the endpoint's protocol (spec: Errors), and the JSON of every response.
+"""An error as the body of the endpoint's protocol (reference 1.7), and the JSON of every response.
 
 Three shapes, and the images endpoint's variant of the first. Knows nothing of HTTP beyond the
 status number that the gemini shape repeats.

@@ -1,6 +1,6 @@
 """Every error of the gateway as data, and the exception that carries one.
 
-The table has the rows of the specification in the same order (spec: Errors): the code of an error
+The table is that of reference 1.7: the code of an error
 in each protocol. `error_bodies.py` renders them; the errors of an upstream's status are in
 `upstream_errors.py`, those of exceptions in `gw/api/failures.py`. The raiser writes the message; an
 upstream's must be redacted before (`channels/redaction.py`).
@@ -43,9 +43,9 @@ class GatewayError(Exception):
     """An error for the client, as it stands.
 
     `param` names the offending field, shown by the images shape only; `upstream_param` is what an
-    upstream calls it, shown by the chat shape (contract §7). `details` is a JSON value,
+    upstream calls it, shown by the chat shape (reference 1.8). `details` is a JSON value,
     shown by the messages and gemini shapes. `http_status` replaces the kind's where an endpoint
-    has its own (contract §7: `model_not_found`). A final kind has `NO_RETRY`; a 503 has a
+    has its own (reference 1.7). A final kind has `NO_RETRY`; a 503 has a
     `Retry-After` whether the raiser gives one or not, but one with `NO_RETRY`.
     """
 
@@ -93,7 +93,7 @@ TOOL_NOT_SUPPORTED = _final(
 INVALID_IDEMPOTENCY_KEY = _final(
     400, BAD_REQUEST_TYPE, "invalid_idempotency_key", BAD_REQUEST_TYPE, "INVALID_ARGUMENT"
 )
-# The specification gives the 409s no chat type; they take the one of the other refused requests.
+# The 409s have the chat type of the other refused requests.
 IDEMPOTENCY_KEY_REUSE = _final(
     409, BAD_REQUEST_TYPE, "idempotency_key_reuse", BAD_REQUEST_TYPE, "ALREADY_EXISTS"
 )
@@ -124,7 +124,7 @@ NO_CHANNEL_AVAILABLE = ErrorKind(
 )
 UPSTREAM_TIMEOUT = ErrorKind(504, "api_error", "upstream_timeout", "api_error", "DEADLINE_EXCEEDED")
 
-# Codes that the specification and the contract name outside the table.
+# Codes of single endpoints and of paths.
 NOT_FOUND = _final(404, BAD_REQUEST_TYPE, "not_found", "not_found_error", "NOT_FOUND")
 LOG_NOT_FOUND = _final(404, BAD_REQUEST_TYPE, "log_not_found", "not_found_error", "NOT_FOUND")
 METHOD_NOT_ALLOWED = _final(
@@ -181,7 +181,7 @@ ERROR_TABLE: Mapping[ErrorKind, str] = MappingProxyType(
 def unserved(what: str, serving: Sequence[str] = (), *, param: str | None = None) -> GatewayError:
     """Return the 503 where no channel of the configuration serves `what`: a retry is useless.
 
-    It names the protocols that serve the model (contract §7: 503 and draining).
+    It names the protocols that serve the model (reference 1.6).
     """
     others = f" It is served on: {', '.join(serving)}." if serving else ""
     message = f"No channel serves {what}.{others}"
@@ -196,7 +196,7 @@ def invalid_request(invalid: InvalidRequest) -> GatewayError:
 
 
 def too_large(limit_bytes: int) -> GatewayError:
-    """The body exceeds the configured bound (contract §5)."""
+    """The body exceeds the configured bound (reference 1.5)."""
     limit_mb = limit_bytes / (1024 * 1024)
     return GatewayError(
         REQUEST_TOO_LARGE, f"The request body is larger than the {limit_mb:g} MB accepted here."

@@ -39,7 +39,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def print_ready(gateway: Gateway) -> None:
-    """The one line that reports that requests are accepted (contract §1)."""
+    """The one line that reports that requests are accepted (running.md: Commands)."""
     write_line(f"ready listen={gateway.listen_url} admin={gateway.admin_url}")
 
 
@@ -91,7 +91,7 @@ async def run_gateway(
 
 
 def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
-    """A bad file is refused as a whole and the old configuration stays (contract §1)."""
+    """A bad file is refused as a whole and the old configuration stays (running.md: Reloading)."""
     try:
         gateway.reload(read_again())
     except ConfigFaults as faults:

@@ -1,4 +1,4 @@
-"""Errors of an upstream's status, passed through (spec: Errors, Upstream pass-through)."""
+"""Errors of an upstream's status, passed through (reference 1.8)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UPSTREAM_CHAT = {
     429: ("rate_limit_exceeded", "rate_limit_error"),
 }
 
-# Messages type (contract §7, Failure classes); a status that is not here is api_error.
+# Messages type (reference 10.2); a status that is not here is api_error.
 _UPSTREAM_MESSAGES = {
     400: errors.BAD_REQUEST_TYPE,
     422: errors.BAD_REQUEST_TYPE,
@@ -47,7 +47,7 @@ _UPSTREAM_GEMINI = {
 
 
 def as_http_status(error: errors.GatewayError) -> errors.GatewayError:
-    """The same where an unknown model is 404 and one that is not allowed 403 (spec: Errors 6)."""
+    """The same where an unknown model is 404 and one that is not allowed 403 (reference 1.7)."""
     status = {errors.MODEL_NOT_FOUND: 404, errors.MODEL_NOT_ALLOWED: 403}.get(error.kind)
     if status is None:
         return error

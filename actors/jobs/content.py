@@ -1,6 +1,6 @@
 """Opens videos that upstreams only return with the channel's key.
 
-Clients read them with a signed link of the gateway (contract for media §7, `openai`).
+Clients read them with a signed link of the gateway (reference 7.4).
 As with polls, no slot is taken and the channel's health is not reported.
 """
 

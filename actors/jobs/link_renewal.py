@@ -26,7 +26,7 @@ from actors.store.waits import in_time
 from channels.media import replies, results
 from metrics.logs import EventLog
 
-# How long a request for a job waits for its links (contract for media §5).
+# How long a request for a job waits for its links (reference 7.11).
 WAIT_SECONDS = 2.0
 # Minimum time between two polls of one job.
 AGAIN_SECONDS = 60.0

@@ -2,7 +2,7 @@
 
 Sans I/O. Only a success is charged: the seconds that the upstream reported or, if it reported
 none, those of the request (bounded by `actors/wallet/bounds.py`); the characters that were sent;
-or one whole (contract for media §3).
+or one whole (reference 5.5).
 """
 
 from __future__ import annotations

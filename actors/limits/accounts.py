@@ -1,4 +1,4 @@
-"""The two limits of an account, over all its keys, and their headers (spec: Limits).
+"""The two limits of an account, over all its keys, and their headers (reference 1.4).
 
 A refused request takes nothing: it is neither in the window nor in flight. An admission is left
 once, in every exit path; leaving it again has no effect.

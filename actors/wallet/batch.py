@@ -87,7 +87,7 @@ class Applied:
 async def apply(
     session: Executor, process_id: str, batch: Batch, number: int | None = None
 ) -> Applied:
-    """Apply a batch in one transaction; applying it again changes nothing (contract §3).
+    """Apply a batch in one transaction; applying it again changes nothing (reference 5.4).
 
     A batch that concerns leases has a number, other than that of the process's batch before;
     `last_batch` shows whether it was applied, before it is sent again.

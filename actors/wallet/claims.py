@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-# What a claim finds under its key (spec: States, Idempotent submission): a call under way; or a
+# What a claim finds under its key (reference 1.10): a call under way; or a
 # completed one, of a different request, or of the same request with its response, or with a note
 # that the response was too large to keep.
 ClaimState = Literal["in_flight", "reuse", "stored", "too_large"]
@@ -41,7 +41,7 @@ class ResponseTooLarge:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Free the key at once: the call failed (spec: Errors, rule 3)."""
+    """Free the key at once: the call failed (reference 1.10)."""
 
 
 # None, for a call whose client disconnected: the key stays claimed for the rest of ten minutes.

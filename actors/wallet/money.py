@@ -47,7 +47,7 @@ def format_usd(amount_nano_usd: int) -> str:
 
 
 def format_credits(amount_nano_usd: int, credits_per_usd: Decimal) -> str:
-    """Format nano-USD as credits, rounded half up to 9 decimals (contract §3: plain decimal)."""
+    """Format nano-USD as credits, rounded half up to 9 decimals (reference 5.1)."""
     numerator, denominator = credits_per_usd.as_integer_ratio()
     sign = -1 if amount_nano_usd < 0 else 1
     nano_credits = div_round_half_up(abs(amount_nano_usd) * numerator, denominator)

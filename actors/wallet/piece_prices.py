@@ -1,4 +1,4 @@
-"""The cost of a call billed by the piece: exact integers, one rounding at the end (contract §3)."""
+"""The cost of a call billed by the piece: exact integers, rounded once (reference 5.1)."""
 
 from __future__ import annotations
 

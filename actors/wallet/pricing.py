@@ -1,4 +1,4 @@
-"""The cost of a call billed by tokens: exact integers, one rounding at the end (contract §3).
+"""The cost of a call billed by tokens: exact integers, one rounding at the end (reference 5.1).
 
 Prices are configured as decimal USD per million tokens. They are brought to a common denominator
 when a model is loaded, so that a cost is a sum of products and one `div_round_half_up`.
@@ -109,7 +109,7 @@ class TokenPrice:
     @classmethod
     def of(cls, price: PriceSpec, multiplier: Decimal) -> TokenPrice:
         """Compile list prices (USD per 1M tokens). A missing price is 0, a missing cached or
-        cache-write price is the input price (contract §3, §7)."""
+        cache-write price is the input price (reference 5.2)."""
         fresh = price.input if price.input is not None else Decimal(0)
         output = price.output if price.output is not None else Decimal(0)
         cached = price.cached_input if price.cached_input is not None else fresh
@@ -142,7 +142,7 @@ class TokenPrice:
         return MAX_NANO_USD if cost > MAX_NANO_USD else cost
 
     def estimate_nano_usd(self, *, input_tokens: int, output_tokens: int) -> int:
-        """Price the most that a call may cost: all input fresh (spec: Chat pre-charge)."""
+        """Price the most that a call may cost: all input fresh (reference 5.3)."""
         return div_round_half_up(
             self.fresh_input * input_tokens + self.output * output_tokens, self.denominator
         )

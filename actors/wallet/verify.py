@@ -1,7 +1,8 @@
 """Proves the ledger from the database: the invariants, each a query that must return no row.
 
 The same statements serve `gw ledger verify`, the property tests and the end of every load test
-(contract §1). All of them read one snapshot, so a gateway may serve calls meanwhile.
+(running.md: Proving the ledger). All of them read one snapshot, so a gateway may serve calls
+meanwhile.
 
 They start from a checkpoint, the last sealed month of entries, and use its sums and the entries
 that it carries. A proof without faults seals the months that have ended since, in its own

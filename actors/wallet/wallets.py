@@ -252,7 +252,7 @@ class Wallets:
     def available(self, account_id: str) -> int | Coroutine[Any, Any, int]:
         """Return balance minus open holds in nano-USD: from memory if positive, else what reads it.
 
-        Only the database may cause a refusal (contract §3). The read raises StoreUnavailable.
+        Only the database may cause a refusal (reference 5.3). The read raises StoreUnavailable.
         """
         wallet = self._wallets.get(account_id)
         known = None if wallet is None else wallet.available_nano_usd

@@ -1,4 +1,4 @@
-"""The request on the wire of a channel (contract §2: Upstream wire).
+"""The request on the wire of a channel (reference 10.6).
 
 Dialects differ in data: the path, the header for the channel's key, headers of their own. Of the
 client's headers only those that an endpoint names are passed on; its key and its

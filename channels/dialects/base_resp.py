@@ -1,6 +1,6 @@
 """MiniMax's failures of chat: `base_resp` in a response whose status is 200.
 
-Its codes for speech follow the contract for media (`channels/media/minimax.py`). Source:
+Its codes for speech: `channels/media/minimax.py`. Source:
 https://platform.minimax.io/docs/api-reference/errorcode, read on 2026-11-22.
 """
 

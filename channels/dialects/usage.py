@@ -4,7 +4,7 @@ A dialect has the types of its members and turns them into `Counts`; what may be
 decided here, once:
 
     a member that is no count       it alone is not stated; `20.0` and `"20"` are counts
-    statements that follow another  no count falls (contract §7: Odd usage)
+    statements that follow another  no count falls (reference 5.8)
     a part beyond its whole         lies beside it, unless the total says that it does not
     characters after the statement  are not stated (`RunningUsage.covered`)
 
@@ -197,7 +197,7 @@ def _wholes(counts: Counts, given: int, made: int) -> tuple[int, int]:
 
     If the total is what both come to, all parts are within them. Otherwise those lie beside them
     that the total is the sum with, and else those that are larger than their whole; reasoning also
-    if the total has room for it (contract §7: Reasoning tokens).
+    if the total has room for it (reference 5.7).
     """
     inside, outside = _parts_of(counts)
     rest = None if counts.total_tokens is None else counts.total_tokens - given - made

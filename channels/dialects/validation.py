@@ -6,7 +6,7 @@ that differs from a known one only in case, then the types. The members are each
 
 A chat dialect has two tables: the documented types, and their lenient twin with the members that
 the gateway itself needs (`lenient_twin.py`). An undocumented body that fits the twin is sent to an
-upstream of the same protocol, which judges it (contract §7); a translation refuses it.
+upstream of the same protocol, which judges it (reference 1.5); a translation refuses it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The outcomes of HTTP statuses, status words and errors, the same in every dialect.
 
-The table of status words is the contract's.
+The table of status words: reference 7.3.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _numeric(value: object) -> Decimal | None:
 
 
 def milliseconds(seconds: object) -> int | None:
-    """Return a length above 0 in milliseconds, rounded half up once (contract: real seconds).
+    """Return a length above 0 in milliseconds, rounded half up once (reference 5.5).
 
     `seconds`: a number or a numeric string, with or without an exponent; at most MILLISECONDS_MAX.
     """

@@ -1,7 +1,7 @@
 """The names of an error in each protocol, for an error that an upstream reports within its stream.
 
-The keys are codes that an upstream may use in any dialect; the names are the specification's
-(spec: Errors). HTTP errors have a status and are handled by `gw/errors.py`. An upstream without
+The keys are codes that an upstream may use in any dialect; the names are the protocols'
+(reference 1.7). HTTP errors have a status and are handled by `gw/errors.py`. An upstream without
 funds is the operator's problem: the client gets an upstream error, not its own balance.
 """
 

@@ -2,7 +2,7 @@
 
 Lifecycle events, the finish reason and the usage are kept: no byte is sent before there is
 content, so that another channel may still be tried, and no end before the upstream has ended
-(spec: Stream failure behaviour). Each dialect has its own encoder.
+(reference 2.6). Each dialect has its own encoder.
 """
 
 from __future__ import annotations

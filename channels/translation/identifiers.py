@@ -54,7 +54,7 @@ class IdentifierLimits:
 
 
 def user_fitted(request: Request, report: LossReport) -> Request:
-    """Return the request with an end user's id that every target accepts (contract §7: `user`).
+    """Return the request with an end user's id that every target accepts (reference 3.3).
 
     An id of more than 64 characters becomes its SHA-256 in hexadecimal, which has 64: it is stable
     for one user, and `report` names the member. `safety_identifier` is such an id as well.

@@ -1,7 +1,7 @@
 """Losses of a translation: field names, in the client's own spelling.
 
 The gateway sends them in `X-Protocol-Warning`, or refuses the call if the client requested
-strictness (spec: Translation paths). Each encoder knows which fields its target lacks; each client
+strictness (reference 3.1). Each encoder knows which fields its target lacks; each client
 protocol has its own names (its `ORIGIN`), and members outside the model are named as received.
 
 Decoders keep members that only the client's own protocol has in `extras`, in the client's

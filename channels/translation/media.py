@@ -173,7 +173,7 @@ def _is_words(data: str) -> bool:
 
 
 def markdown(media: Media) -> str:
-    """Return Markdown for an image, if responses are text (spec: Built-in tools 5)."""
+    """Return Markdown for an image, if responses are text (reference 2.7)."""
     target = media.url if media.url is not None else data_uri(media)
     name = media.name or media.kind
     return f"![{name}]({target})" if media.kind == "image" else f"[{name}]({target})"

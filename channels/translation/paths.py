@@ -1,10 +1,10 @@
-"""The translations and their names (spec: Translation paths).
+"""The translations and their names (reference 3.1).
 
-T1 to T6 are the specification's, those from and to responses are additional. The configuration
+Each is a row; the configuration
 enables them (`translations` and `translate`, by `setting`); the router tries a translation after
 the channels of the client's protocol. Besides those in the table, built-in tools of
 chat-completions are translated to a channel's responses protocol, whatever the configuration
-enables (contract §7).
+enables (reference 3.1).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Translation:
     """One path: from the client's protocol to the channel's.
 
     `header` is the value of `X-Protocol-Translation`, `setting` its name in the configuration; the
-    path of the built-in tools has neither, because it is not in the specification.
+    path of the built-in tools has neither, because it is no translation to the client.
     `closes_failures`: the gateway closes a failed stream with an error of its own and the client's
-    terminator; otherwise the stream just ends (spec: Stream failure behaviour 1, 3).
+    terminator; otherwise the stream just ends (reference 2.6).
     `is_preferred`: used if a channel supports several protocols that a client's can be translated
     to; otherwise the first in the table. native-content is preferred because an upstream that
-    supports it implements the others by its own conversion (spec: Protocol compatibility).
+    supports it implements the others by its own conversion (reference 4.4).
     """
 
     path: str
@@ -53,7 +53,7 @@ _ROWS = (
     ),
     Translation("T3", _MESSAGES, _CHAT, "anthropic_messages_to_openai_chat", "messages_to_chat"),
     Translation("T4", _GEMINI, _CHAT, "gemini_native_to_openai_chat", "native_to_chat"),
-    # The name has the directions reversed; it is the specification's (contract §7).
+    # The name has the directions reversed; it is the documented one (reference 3.1).
     Translation(
         "T6", _GEMINI, _MESSAGES, "anthropic_messages_to_gemini_native", "native_to_messages"
     ),

@@ -20,7 +20,7 @@ from gw.nouns.noun import Changes
 from gw.nouns.refused import Invalid, Refused
 from gw.nouns.values import read_reason
 
-# (spec: Account wallet)
+# (reference 5.1)
 TOP_UP_MIN_NANO_USD = NANO_PER_USD
 
 
@@ -38,7 +38,7 @@ async def create(session: Session, actor: Actor, new: NewAccount) -> Account:
 
 
 def check_top_up(amount_nano_usd: int) -> None:
-    """Raise Refused for an invalid amount of a top-up (spec: Account wallet)."""
+    """Raise Refused for an invalid amount of a top-up (reference 5.1)."""
     if amount_nano_usd < TOP_UP_MIN_NANO_USD:
         least = format_usd(TOP_UP_MIN_NANO_USD)
         given = format_usd(amount_nano_usd)

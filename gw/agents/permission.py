@@ -23,7 +23,7 @@ class AgentRefused(Exception):
 def effective_model(
     own: str | None, account_default: str | None, platform_default: str
 ) -> str | None:
-    """Return the first name that is set (spec: Agent API 2)."""
+    """Return the first name that is set (reference 9.2)."""
     return own or account_default or platform_default or None
 
 

@@ -29,7 +29,7 @@ from gw.http.websocket import SocketBook
 
 
 class NotFoundHandler(ApiHandler):
-    """Every path without an endpoint (contract §5)."""
+    """Every path without an endpoint (reference 1.9)."""
 
     def refused_method(self) -> GatewayError:
         return GatewayError(NOT_FOUND, "There is no such endpoint.")

@@ -1,4 +1,4 @@
-"""`GET /v1/key/balance` and the two billing endpoints (spec: Balance).
+"""`GET /v1/key/balance` and the two billing endpoints (reference 5.10).
 
 Free, exempt from the account's limits, served at any balance, and no use of the key. The figures
 are always current: the handlers wait for pending writes of every process.
@@ -25,7 +25,7 @@ CENTS_PER_USD = 100
 class Funds:
     """One key's money, spendable and spent, in nano-USD.
 
-    Pure arithmetic on the ledger's figures (spec: Balance; contract §3). All figures that the
+    Pure arithmetic on the ledger's figures (reference 5.10). All figures that the
     endpoints show are computed from the same integers, so that they add up to the last digit.
     """
 

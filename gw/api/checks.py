@@ -1,4 +1,4 @@
-"""The checks before every endpoint: ONE list, in the order of contract §7.
+"""The checks before every endpoint: ONE list, in the order of reference 1.2.
 
 The order is 401, 403, 429, 402, then 404 or 400 for text that no id may have.
 
@@ -118,7 +118,7 @@ class Check:
 
 
 class KeyCheck(Check):
-    """401 unless a good key is given (spec: Authentication 5)."""
+    """401 unless a good key is given (reference 1.1)."""
 
     refuses = (errors.INVALID_API_KEY,)
 
@@ -152,7 +152,7 @@ class KeyCheck(Check):
 
 
 class LogRateCheck(Check):
-    """429 when the key exceeds the rate of the call log (spec: Limits, Log API rate).
+    """429 when the key exceeds the rate of the call log (reference 6.1).
 
     A request counts once its key is valid, whatever its result; an agent key is refused for what it
     is. The keeper of limits is always asked, because the count may include other processes.
@@ -185,7 +185,7 @@ class LogRateCheck(Check):
 
 
 class KeyKindCheck(Check):
-    """403 for an agent key on endpoints that accept none (spec: Authentication 8)."""
+    """403 for an agent key on endpoints that accept none (reference 1.3)."""
 
     refuses = (errors.PERMISSION_DENIED,)
 
@@ -200,7 +200,7 @@ class KeyKindCheck(Check):
 
 
 class LimitsCheck(Check):
-    """429 when the account is at one of its limits (spec: Limits, Platform account limits)."""
+    """429 when the account is at one of its limits (reference 1.4)."""
 
     refuses = (errors.RATE_LIMIT_EXCEEDED,)
 
@@ -228,7 +228,7 @@ class LimitsCheck(Check):
 
 
 class FundsCheck(Check):
-    """402 when nothing is available (spec: Authentication 6; contract §3).
+    """402 when nothing is available (reference 5.3).
 
     A repeated request under an idempotency key needs no money; its hold decides the rest.
     """
@@ -255,7 +255,7 @@ class TextCheck(Check):
     """404 for an id in the path that nothing can be called, 400 for such a value of the query.
 
     Other bytes that are no UTF-8 are refused by those who read the value. Text of the body is the
-    protocols' business (contract §7, Text from outside).
+    protocols' business (reference 1.5).
     """
 
     refuses = (errors.INVALID_REQUEST,)

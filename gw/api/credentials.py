@@ -1,5 +1,5 @@
-"""The key of a request, found by a pure function over headers and query (spec: Authentication 2 and
-3; contract §5 and §7). `gw/keys` validates it.
+"""The key of a request, found by a pure function over headers and query (reference 1.1). `gw/keys`
+validates it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import Literal
 
 from gw.http.tornado.headers import KEY_HEADERS
 
-# standard:    every header and parameter, in the order of the specification.
-# two_headers: only `x-api-key` and `Authorization: Bearer` (spec: Authentication 3 and 4).
+# standard:    every header and parameter, in the order of reference 1.1.
+# two_headers: only `x-api-key` and `Authorization: Bearer` (reference 1.1).
 # none:        the endpoint is public.
 AuthMode = Literal["standard", "two_headers", "none"]
 

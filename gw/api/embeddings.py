@@ -1,4 +1,4 @@
-"""`POST /v1/embeddings`: the endpoint exists, its models do not (spec: Embeddings)."""
+"""`POST /v1/embeddings`: the endpoint exists, its models do not (reference 1.7)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Endpoint:
     limited: bool = field(default=False, kw_only=True)  # counts for the account's limits
     log_rate: bool = field(default=False, kw_only=True)  # counts for the key's rate of the call log
     # Of a POST: 402 without funds, and refusals have rows. What is sold by a count takes an
-    # `Idempotency-Key` (contract §7), which its handler's `on_submit` need not know.
+    # `Idempotency-Key` (reference 1.10), which its handler's `on_submit` need not know.
     sold_by: SoldBy | None = field(default=None, kw_only=True)
     body: BodyKind = field(default="none", kw_only=True)  # of a POST
     body_bytes_max: int | None = field(default=None, kw_only=True)  # else the configuration's

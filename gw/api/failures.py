@@ -69,7 +69,7 @@ _SHAPES = (("/v1beta", ErrorShape.GEMINI), ("/v1/messages", ErrorShape.MESSAGES)
 
 
 def shape_at(request: TornadoRequest) -> ErrorShape:
-    """Return the shape of a 404 or 405 at a path (contract §7, Unknown paths).
+    """Return the shape of a 404 or 405 at a path (reference 1.9).
 
     The official library of native-content also uses /v1; the header of its key identifies it.
     """

@@ -85,7 +85,7 @@ class ApiHandler(TornadoHandler):
     # --- Before the endpoint ---
 
     def refused_method(self) -> errors.GatewayError:
-        """Return the error for a method that the endpoint lacks (contract §5).
+        """Return the error for a method that the endpoint lacks (reference 1.9).
 
         A WebSocket hand-shake gets 426: clients then continue over HTTP, while they retry after any
         other status.
@@ -143,7 +143,7 @@ class ApiHandler(TornadoHandler):
         self.set_header(name, value)
 
     def set_status(self, status_code: int, reason: str | None = None) -> None:
-        """Set the status; an error names no limit but the one that it is of (spec: Errors 2).
+        """Set the status; an error names no limit but the one that it is of (reference 1.4).
 
         Whoever responds sets the status before its headers, an upstream's error passed on too.
         """

@@ -1,4 +1,4 @@
-"""The protocols by which each model is reached (spec: Protocol compatibility).
+"""The protocols by which each model is reached (reference 4.4).
 
 Pure: it uses the router with every channel idle and healthy, so its result is that of a call. A
 channel that translates by itself lists the protocol as its own; to this gateway and the client that
@@ -99,7 +99,7 @@ def _tools(
 ) -> tuple[str, ...]:
     """Return the tools of channels used by passthrough, because translations carry none.
 
-    On chat-completions they run over a channel's responses protocol (contract §7).
+    On chat-completions they run over a channel's responses protocol (reference 2.7).
     """
     run_over = FAMILIES[protocol].tools_over
     spoken = run_over or protocol

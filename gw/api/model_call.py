@@ -1,7 +1,7 @@
 """The call common to all endpoints with a model, whatever the protocol.
 
 A model call reads the body, finds the model and begins the row. The model of a call, and its
-key's permission, are decided here (contract §7: order of checks); a use-case of `gw/calls` runs
+key's permission, are decided here (reference 1.2); a use-case of `gw/calls` runs
 the call.
 """
 
@@ -102,7 +102,7 @@ class ModelCall:
         """Raise GatewayError for a model of another endpoint.
 
         The media endpoints check it before the hold, because such a model has no price there; the
-        chat endpoints when they look for channels (spec: General facts 4).
+        chat endpoints when they look for channels (reference 4.2).
         """
         if not self.model.is_served_on(self.handler.endpoint.protocol):
             serving = self.handler.services.chat_calls.serving(self.model)

@@ -1,7 +1,7 @@
 """References of a request to earlier results: voices and avatars, the account's own or presets.
 
-The upstream's name replaces ours, and the call is pinned to the channel that knows it (contract
-for media §5). An id of another account is treated as unknown.
+The upstream's name replaces ours, and the call is pinned to the channel that knows it
+(reference 7.5, 7.7). An id of another account is treated as unknown.
 """
 
 from __future__ import annotations

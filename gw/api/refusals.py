@@ -1,4 +1,4 @@
-"""The rows of refused calls: recorded, never charged (spec: Call log row)."""
+"""The rows of refused calls: recorded, never charged (reference 6.2)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _refusals_of(account_id: str) -> str:
 class RefusalRows:
     """Writes a row for each call that was refused before it held anything.
 
-    Beyond `REFUSALS_RECORDED_MAX` of an account in a minute they are counted (contract §7).
+    Beyond `REFUSALS_RECORDED_MAX` of an account in a minute they are counted (reference 1.11).
     """
 
     def __init__(

@@ -183,7 +183,7 @@ class Attempts(Struct, eq=False):
         channel: ChannelSpec,
         limit: TimeLimit,
     ) -> R:
-        """Make a trial attempt, within the time limit of the call (spec: Limits).
+        """Make a trial attempt, within the time limit of the call (reference 10.5).
 
         A refusal is not passed to the client, because the next channel may serve the request.
         Raises UpstreamError and TimeoutError.

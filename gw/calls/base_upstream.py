@@ -21,7 +21,7 @@ def is_success(status: int) -> bool:
     """Whether the status is that of a response; False for an error (4xx, 5xx).
 
     Raises UnexpectedStatus for any other: redirects are not followed, and 204 is no response
-    (contract §7: A 2xx that cannot be used).
+    (reference 1.8).
     """
     if 200 <= status < 300 and status != 204:
         return True

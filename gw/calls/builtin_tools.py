@@ -1,9 +1,9 @@
 """The channels for a call with built-in tools, which the provider runs.
 
 No translation carries such a tool, so only channels of the client's protocol count; on
-chat-completions, whose tools run over responses, those of responses (contract §7: Built-in
-tools). Whether a channel of the model has a tool is known from the configuration, and checked
-before anything is held; the channels to try are chosen during the call.
+chat-completions, whose tools run over responses, those of responses (reference 2.7). Whether a
+channel of the model has a tool is known from the configuration, and checked before anything is
+held; the channels to try are chosen during the call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from actors.routing import Candidate, ChannelView, candidates
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec
 from gw.calls.chat_request import ChatCall
 
-# The model's flag for a tool (spec: Model catalog entry).
+# The model's flag for a tool (reference 4.2).
 _CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
 
 

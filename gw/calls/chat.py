@@ -82,7 +82,7 @@ class ChatCalls:
         """Serve one call to its end.
 
         Raises GatewayError until the first byte is sent. After that a failure ends the stream
-        early, without a terminator (spec: Stream failure behaviour).
+        early, without a terminator (reference 2.6).
         """
         price: TokenPrice = call.model.derived.get(TokenPrice) or price_of(call.model)
         parsed: ParsedChatRequest = call.request.parsed

@@ -45,7 +45,7 @@ class UpstreamPlan(Struct, frozen=True):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The response headers of a translation (spec: Translation paths)."""
+        """The response headers of a translation (reference 3.1)."""
         if self.translated is None:
             return {}
         headers = {}

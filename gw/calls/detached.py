@@ -1,4 +1,4 @@
-"""Work that continues after its client has disconnected (contract for media §2.7).
+"""Work that continues after its client has disconnected (reference 7.2).
 
 It runs in a task of its own. While the client is connected, its request counts as in flight;
 afterwards the work itself does, so that a draining process waits for it.

@@ -1,4 +1,4 @@
-"""How a call ended (contract §7: failure classes and row status).
+"""How a call ended (reference 6.2).
 
 A failure becomes an `Ending`, which carries the error for the client as long as nothing is sent.
 """
@@ -82,8 +82,8 @@ def ending_of_failure(
 
     If none was tried, none was available. If none was passed over either, the configuration has no
     way from the protocol to the model, a retry is useless, and the message names the protocols of
-    `serving` (contract §7: 503 and draining). A channel without a response was unreachable; a
-    response that cannot be used is an upstream error (contract §7: A 2xx that cannot be used).
+    `serving` (reference 1.6). A channel without a response was unreachable; a
+    response that cannot be used is an upstream error (reference 1.8).
     """
     if not failure.failed:
         return shown("rejected", _no_channel(failure, serving))
@@ -103,7 +103,7 @@ def ending_of_failure(
 
 
 def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
-    """Return the ending of a submission whose acceptance is unknown (contract for media §2)."""
+    """Return the ending of a submission whose acceptance is unknown (reference 7.2)."""
     error = failure.failed[-1].error
     if isinstance(error, UpstreamCut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
@@ -126,7 +126,7 @@ def ending_of_report(message: str, redactor: Redactor) -> Ending:
 
 
 def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]:
-    """Return a failed attempt as the call log keeps it (spec: Call log row, attempts)."""
+    """Return a failed attempt as the call log keeps it (reference 6.2)."""
     return {
         "seq": attempt.seq,
         "created_at": attempt.started_at,

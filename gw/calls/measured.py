@@ -1,8 +1,8 @@
 """The bill of a call measured by its upstream: in tokens, in searches, in seconds of sound.
 
 A model with a price per million tokens is billed by tokens, any other by its unit. The amount
-stated by the upstream counts; without one the estimate is charged (contract §7, Cost of a cut
-call), and the receipt reports that.
+stated by the upstream counts; without one the estimate is charged (reference 5.6), and the receipt
+reports that.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Results made while the client waits are settled before the response is sent, so that a client with a
 response finds its balance changed. Later results are jobs (`jobs.py`). Images and their errors are
-passed through byte for byte (spec: Images; contract §7); films, songs, recordings, voices and
+passed through byte for byte (reference 7.9); films, songs, recordings, voices and
 scripts use the exchanges of `channels/media`. The bill of a call counts and prices the result.
 """
 

@@ -56,7 +56,7 @@ def retry_of_pieces(error: errors.UpstreamError) -> Retry:
 
 
 def retry_of_submits(error: errors.UpstreamError) -> Retry:
-    """After a failed attempt to have something made (contract for media §2)."""
+    """After a failed attempt to have something made (reference 7.2)."""
     if isinstance(error, errors.ErrorReported):
         return "final"
     if isinstance(error, errors.UpstreamFailed):

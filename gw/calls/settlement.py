@@ -400,7 +400,7 @@ def _counts(usage: Usage | None) -> list[int] | None:
 
 
 class Billing:
-    """Makes the holds of billed calls (spec: Limits: pre-charge, holds).
+    """Makes the holds of billed calls (reference 5.3).
 
     One per process, stateless. The use-case knows the amount, the wallet decides whether the
     balance covers it.

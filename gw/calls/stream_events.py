@@ -37,7 +37,7 @@ class Framing(Protocol):
     def broken(self, message: str) -> bytes:
         """Return the bytes that end a failed response: only where the gateway closes its streams.
 
-        `message` is the reason, for the client (spec: Stream failure behaviour 1, 3).
+        `message` is the reason, for the client (reference 2.6).
         """
 
 

@@ -1,7 +1,6 @@
 """The highest cost of a chat call, and its real cost: pure arithmetic on tokens and bytes.
 
-Before the call the pre-charge (spec: Limits, Chat pre-charge), after it contract §7, "Cost of a
-cut call":
+Before the call the pre-charge (reference 5.3), after it reference 5.6:
 
     delivered                usage from upstream   charged
     nothing                  –                     nothing
@@ -109,7 +108,7 @@ def charge_of(usage: token_counts.Usage, price: TokenPrice, basis: Basis) -> Tok
 def _completed(
     partial: token_counts.PartialUsage | None, estimate: token_counts.Usage
 ) -> tuple[token_counts.Usage, Basis]:
-    """Complete a partial usage by the estimate (contract §7: a stream cut early).
+    """Complete a partial usage by the estimate (reference 5.6).
 
     If only a total is stated, the input is the total without the estimated output.
     """

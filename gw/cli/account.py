@@ -1,6 +1,6 @@
 """`gw account`: create, list, credit, limit, enable and disable accounts.
 
-The functions are in `gw/admin/accounts.py` (contract §1).
+The functions are in `gw/admin/accounts.py` (running.md: Commands).
 """
 
 from __future__ import annotations

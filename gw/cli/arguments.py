@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
         self.register_common()
 
     def register_common(self) -> None:
-        """Accept the common options at every place (contract §1)."""
+        """Accept the common options at every place (running.md: Commands)."""
         # No defaults: those of an inner parser would overwrite values of an outer one.
         absent = argparse.SUPPRESS
         self.add_argument(

@@ -1,4 +1,4 @@
-"""`gw check-config`: parse the configuration and report every fault at once (contract §1, §2).
+"""`gw check-config`: parse the configuration and report every fault at once (running.md: Commands).
 
 It changes nothing. It opens the certificate, and reads the list of migrations and one key of a
 running database: one that would refuse this program is a warning, a secret that does not open its

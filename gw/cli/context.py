@@ -47,7 +47,7 @@ class Context:
             yield session, Actor.of_this_process()
 
     async def in_force(self) -> None:
-        """Return when committed changes apply in every running gateway (contract §1)."""
+        """Return when committed changes apply in every running gateway."""
         await heard_by_all(self.database, token=secrets.token_hex(8))
 
 
@@ -79,7 +79,7 @@ def read_config(options: Namespace) -> Config:
 
 
 def find_config(options: Namespace) -> Path:
-    """Return the path of the configuration file (contract §1). Raises ConfigFaults."""
+    """Return the path of the configuration file (running.md: Commands). Raises ConfigFaults."""
     return find_path(getattr(options, "config", None), os.environ, Path.cwd())
 
 

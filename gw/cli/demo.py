@@ -1,4 +1,4 @@
-"""`gw demo`: run the whole gateway on this machine without configuration (contract §1).
+"""`gw demo`: run the whole gateway on this machine without configuration (running.md: Commands).
 
 `gw/demo` is imported only when needed. `--config` is the path to which the demo writes its
 configuration, next to its data; other commands accept the same file.

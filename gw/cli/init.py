@@ -1,4 +1,4 @@
-"""`gw init`: write a first `gw.yaml` from the keys in the environment (contract §1).
+"""`gw init`: write a first `gw.yaml` from the keys in the environment (running.md: Commands).
 
 It neither prompts nor connects; `gw/price_list/starter.py` has the file.
 """

@@ -1,4 +1,4 @@
-"""`gw key`: create, list, reveal, change, disable and revoke keys (contract §1).
+"""`gw key`: create, list, reveal, change, disable and revoke keys (running.md: Commands).
 
 The table is `gw/keys/store.py`.
 """

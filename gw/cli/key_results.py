@@ -1,6 +1,6 @@
 """The output of keys: as a record, in a list, and with the text on request.
 
-Only `create` and `reveal` print the text of a key (spec: API key).
+Only `create` and `reveal` print the text of a key (reference 1.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`gw ledger`: verify the ledger, and repair duplicate rows (contract §1, §3).
+"""`gw ledger`: verify the ledger, and repair duplicate rows (running.md: Proving the ledger).
 
 Invariants and repairs are in `actors/wallet/verify.py`; this only prints their results.
 """

@@ -1,7 +1,7 @@
 """The command `gw`: builds the command line, and runs one command.
 
 The commands are in the files of their nouns. Exit codes: 0 done, 1 refused or failed, 2 an invalid
-command line or configuration (contract §1).
+command line or configuration (running.md: Commands).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`gw matrix`: which protocol can call which model with this configuration, and how.
 
-It only reads the file (spec: Protocol compatibility). `gw/api/matrix.py` makes the matrix; this
+It only reads the file (reference 4.4). `gw/api/matrix.py` makes the matrix; this
 file formats it.
 """
 

@@ -1,4 +1,4 @@
-"""The output of a command: one record for programs, tables for people (contract §1: `--json`).
+"""The output of a command: one record for programs, tables for people (running.md: Commands).
 
 Commands return a `Result`, which `main.py` prints; nothing else in a command writes to stdout.
 """

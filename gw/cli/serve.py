@@ -1,4 +1,4 @@
-"""`gw serve`: run the gateway until a signal stops it (contract §1).
+"""`gw serve`: run the gateway until a signal stops it (running.md: Commands).
 
 `gw/run.py` is imported only when needed: other commands start faster.
 """

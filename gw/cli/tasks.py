@@ -1,4 +1,4 @@
-"""`gw tasks`: list and cancel asynchronous tasks (contract-media §2).
+"""`gw tasks`: list and cancel asynchronous tasks (reference 7.3).
 
 The functions are in `gw/admin/tasks.py`.
 """

@@ -1,6 +1,6 @@
 """Cautions: settings that are served, and that `gw check-config` warns about.
 
-Each function takes sections as read, without faults, and cautions the locations (contract §7:
+Each function takes sections as read, without faults, and cautions the locations (reference 1.8:
 Short names).
 """
 

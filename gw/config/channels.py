@@ -1,4 +1,4 @@
-"""A channel of the file: its keys, and the specification that is made of them.
+"""A channel of the file: its keys, and the record that is made of them.
 
 Its `kind` fills in values absent from the file; the kinds are in `channels/kinds.py`. A channel
 with `auth: none` or other credentials needs no key. If a kind's address or paths contain region and
@@ -26,7 +26,7 @@ from gw.config.faults import Location
 from gw.config.readers import InvalidValue, Reader
 from gw.config.transport import transport_of
 
-# The dialect of each protocol that has more than one (contract for media §1).
+# The dialect of each protocol that has more than one (reference 7.12).
 WIRE: mappings.Schema = {
     row.protocol: mappings.Key(readers.optional(readers.choice(row.wires)), None)
     for row in FAMILIES.values()

@@ -1,4 +1,4 @@
-"""The content of a configuration file, as frozen dataclasses (contract §2).
+"""The content of a configuration file, as frozen dataclasses (running.md: Configuration).
 
 Each field that is a key of the file declares it (`keys.py`); `channels.py` and `models.py` declare
 those of channels and models. Made only by `load.py`. Secrets are excluded from every `repr`, so
@@ -23,7 +23,7 @@ from metrics.logs import LEVELS
 
 KIB, MIB, GIB = 1024, 1024 * 1024, 1024 * 1024 * 1024
 
-# The part of a chat request covered by its hold: the messages, as in the specification, or the
+# The part of a chat request covered by its hold: the messages (reference 5.3), or the
 # whole body, with tools, instructions and schemas.
 Precharge = Literal["messages", "whole_body"]
 PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
@@ -61,7 +61,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """The timeouts of upstreams, in seconds (spec: Limits)."""
+    """The timeouts of upstreams, in seconds (reference 10.5)."""
 
     connect: float = key(readers.seconds(), 5.0)
     """Until a connection is open."""

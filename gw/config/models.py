@@ -1,4 +1,4 @@
-"""A model of the file: its keys, and the specification that is made of them."""
+"""A model of the file: its keys, and the record that is made of them."""
 
 from __future__ import annotations
 

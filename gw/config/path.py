@@ -1,4 +1,7 @@
-"""The path of the configuration: `--config`, else `$GW_CONFIG`, else `gw.yaml` (contract §1)."""
+"""The path of the configuration (running.md: Commands).
+
+It is `--config`, else `$GW_CONFIG`, else `gw.yaml`.
+"""
 
 from __future__ import annotations
 

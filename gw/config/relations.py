@@ -1,7 +1,7 @@
 """Checks across values: duplicate ids, models bound to missing channels, and the like.
 
 Each function takes sections as read, some of whose keys may have been refused, and reports the
-locations of conflicts (contract §2, spec: Account wallet, Model catalog entry).
+locations of conflicts (running.md: Configuration; reference 5.1, 4.2).
 """
 
 from __future__ import annotations

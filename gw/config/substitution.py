@@ -1,10 +1,10 @@
 """Environment variables in values: `${NAME}`, `${NAME:-text}`, and `$${` for a literal `${`.
 
 The substitution applies to the text of one scalar after YAML is parsed, so a variable can have
-any value and never changes the structure of the file (contract §2). A `$` without `{` after it is
-literal. Braces and commas have another meaning to YAML inside `{ }`: `shielded` replaces those of a
-substitution before parsing, one character each so that positions stay the same, and `unshielded`
-reverses it.
+any value and never changes the structure of the file (running.md: Configuration). A `$` without `{`
+after it is literal. Braces and commas have another meaning to YAML inside `{ }`: `shielded`
+replaces those of a substitution before parsing, one character each so that positions stay the same,
+and `unshielded` reverses it.
 """
 
 from __future__ import annotations

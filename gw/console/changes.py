@@ -49,5 +49,5 @@ def in_words() -> Iterator[None]:
 
 
 async def in_force(handler: ConsoleHandler) -> None:
-    """Return when committed changes apply in every running gateway (contract §1)."""
+    """Return when committed changes apply in every running gateway."""
     await heard_by_all(handler.services.database, token=secrets.token_hex(8))

@@ -18,7 +18,7 @@ from channels.errors import InvalidRequest
 from gw.errors import INVALID_IDEMPOTENCY_KEY, GatewayError
 
 HEADER = "Idempotency-Key"
-KEY_CHARACTERS_MAX = 200  # spec: Limits
+KEY_CHARACTERS_MAX = 200  # reference 1.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class IdempotencyClaim:
         cost_nano_usd: int,
         response: claims.KeptResponse | None,
     ) -> claims.ClaimEnd:
-        """Return the key's end after a call with this status (spec: Errors, rule 3)."""
+        """Return the key's end after a call with this status (reference 1.10)."""
         is_bought = status == "success" or cost_nano_usd > 0
         if response is not None and 200 <= response.status <= 299 and is_bought:
             return (

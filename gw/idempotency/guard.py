@@ -1,4 +1,4 @@
-"""Guards a billed use-case, and responds instead of it when its key was used (spec: States).
+"""Guards a billed use-case, and responds instead of it when its key was used (reference 1.10).
 
     state under the key               response
     none, or expired                  the use-case runs; its end decides the state of the key

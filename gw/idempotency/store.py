@@ -17,7 +17,7 @@ from actors.wallet.claims import Claim, ClaimState, KeptResponse
 
 SQL = load("gw.idempotency", "idempotency.sql")
 
-KEPT_DAYS = 7  # spec: Limits; those of the admin API as long
+KEPT_DAYS = 7  # reference 1.10; those of the admin API as long
 FORGET_SECONDS = 60.0
 # A statement for each table runs between two heartbeats, and a response may be a megabyte.
 FORGET_KEYS_MAX = 100

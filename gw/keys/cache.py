@@ -87,8 +87,8 @@ class KeyCache:
     ) -> Principal | Coroutine[Any, Any, Principal]:
         """Return the principal of a key from memory, else what reads it. Raises KeyRefused.
 
-        The read raises StoreUnavailable, too. `touch=False` leaves the key's last use alone (spec:
-        Balance).
+        The read raises StoreUnavailable, too. `touch=False` leaves the key's last use alone
+        (reference 5.10).
         """
         found = self._fresh(key_hash)
         if found is None:

@@ -1,6 +1,6 @@
 """Requests for keys, which wait until an operator approves or rejects them.
 
-A key of an agent that is not requested by an operator has a spend cap (spec: Agent API). The id
+A key of an agent that is not requested by an operator has a spend cap (reference 9.2). The id
 of the request becomes that of the key, which is created on approval.
 """
 

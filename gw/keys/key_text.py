@@ -1,4 +1,4 @@
-"""The text of a key: how one is made, recognised and shown in part (spec: API key).
+"""The text of a key: how one is made, recognised and shown in part (reference 1.1).
 
 Knows nothing of secrets at rest (`sealing.py`) or of who owns a key (`store.py`).
 """
@@ -24,7 +24,7 @@ def new_key_text() -> str:
 
 
 def is_key_text(text: str) -> bool:
-    """Whether `text` is written like a key. Upper-case hex is not (contract §7)."""
+    """Whether `text` is written like a key. Upper-case hex is not (reference 1.1)."""
     return len(text) == LENGTH and _KEY.fullmatch(text) is not None
 
 

@@ -1,6 +1,6 @@
 """Writes the last use of keys, collected by the cache, with the heartbeat.
 
-No call waits for it, and nothing is lost while the database is unreachable (spec: Balance, which
+No call waits for it, and nothing is lost while the database is unreachable (reference 5.10, which
 lists the requests that do not count as a use).
 """
 

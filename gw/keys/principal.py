@@ -20,8 +20,7 @@ RefusalReason = Literal[
     "malformed", "unknown", "revoked", "disabled", "expired", "account_inactive"
 ]
 
-# The messages to the client, each apart from the others (spec: Authentication 5; contract §7: a
-# disabled key has its own message).
+# The messages to the client, each apart from the others (reference 1.1).
 MESSAGES: Mapping[RefusalReason, str] = {
     "malformed": (
         "The API key is missing or malformed: a key is `sk-platform-` followed by 64 lower-case"

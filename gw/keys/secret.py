@@ -42,6 +42,6 @@ def _derived(text: str, purpose: str) -> bytes:
 def load_secret(configured: str, data_dir: Path, *, previous: str = "") -> Secret:
     """Return the configured secret, else the one in `data_dir`, created if missing.
 
-    Raises SecretFault (contract §2: `secret`).
+    Raises SecretFault (running.md: Changing the secret).
     """
     return Secret(configured or read_or_make(data_dir), previous)

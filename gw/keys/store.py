@@ -38,7 +38,7 @@ class UnknownKey(Exception):
 
 
 class KeyIsRevoked(Exception):
-    """The key is revoked, which is for good (spec: Authentication 8)."""
+    """The key is revoked, which is for good (reference 1.3)."""
 
 
 class TooManyKeys(Exception):
@@ -54,7 +54,7 @@ class HashIsTaken(Exception):
 
 
 class CapIsNeeded(Exception):
-    """The key was requested, and such keys must have a spend cap (spec: Agent API)."""
+    """The key was requested, and such keys must have a spend cap (reference 9.2)."""
 
 
 @dataclass(frozen=True, slots=True)

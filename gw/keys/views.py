@@ -1,6 +1,6 @@
 """The audit of views: each display of a stored key's text is recorded first.
 
-Spec: Authentication 8. The text printed once by `gw key create` is no view; every later one is.
+Reference 1.3. The text printed once by `gw key create` is no view; every later one is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parses a Markdown file into a page (contract on knowledge bases §2); opens no file."""
+"""Parses a Markdown file into a page (reference 8.2); opens no file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Searches bases: matches and their order.
 
-The order is the contract's (§4): number of terms, a name equal to the search, the best field, then
+The order (reference 8.4): number of terms, a name equal to the search, the best field, then
 frequency, proximity and rarity.
 """
 

@@ -1,4 +1,4 @@
-"""Splits text into searchable words, characters and emoji (contract on knowledge bases §4).
+"""Splits text into searchable words, characters and emoji (reference 8.4).
 
 Text is normalised first: NFKC, without accents; a token is case-folded as well. English endings
 are stemmed by the Snowball algorithm, whatever the language. Everything is linear in the text's

@@ -1,4 +1,4 @@
-"""Requests for clips: films cut by a template (contract for media §4: `clip-*`).
+"""Requests for clips: films cut by a template (reference 7.5).
 
 Fields of other scenes are neither validated nor sent.
 """
@@ -35,7 +35,7 @@ from gw.media.fields import (
 MATERIALS_MAX = 10
 NEWS_SECONDS_LEAST, NEWS_SECONDS_MOST = 5, 300
 
-# The upstreams' names of template scenes (spec: Avatars, `clip-templates`), in this order.
+# The upstreams' names of template scenes (reference 7.5), in this order.
 TEMPLATE_SCENES = ("virtualman", "realMan", "oralMixCutting", "newsMixCutting")
 # The model of each scene.
 SCENES: Mapping[str, requests.ClipScene] = {

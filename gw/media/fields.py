@@ -23,11 +23,11 @@ from gw.media.user_urls import fault_of
 
 Body = TypeVar("Body", bound=Struct)
 
-# Texts that the contract defines only as strings: a ratio, a language.
+# Texts of which only the type is judged: a ratio, a language.
 WORD_CHARACTERS_MAX = 64
 # Ids of avatars, voices, templates.
 REFERENCE_CHARACTERS_MAX = 256
-# Titles, tags, descriptions without a length in the contract.
+# Titles, tags, descriptions without a documented length.
 LINE_CHARACTERS_MAX = 1000
 DURATION_SECONDS_MAX = 3600
 

@@ -1,4 +1,4 @@
-"""The milliseconds of film that are held and billed (contract for media §3).
+"""The milliseconds of film that are held and billed (reference 5.5).
 
 `actors/wallet/piece_prices.py` prices them.
 """

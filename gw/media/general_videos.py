@@ -94,7 +94,7 @@ _KNOWN = frozenset(GeneralBody.__struct_fields__)
 
 
 def read_general(body: bytes, spec: VideoSpec) -> GeneralVideo:
-    """Validate a body for a model of this specification. Raises InvalidRequest."""
+    """Validate a body for a model of this kind. Raises InvalidRequest."""
     members = _TABLE.members(body)
     read = _TABLE.fields(members)
     content = read_items(read.content, embeds_images=not spec.real_person)
@@ -166,7 +166,7 @@ def _check_resolution(resolution: str | None, spec: VideoSpec) -> None:
 def _withheld(request: GeneralVideo) -> GeneralVideo:
     """Return the request without fields determined by the film's source.
 
-    Spec: Video generation, rule 1.
+    reference 7.4, rule 1.
     """
     types = {item.type for item in request.content}
     if "video_url" in types:

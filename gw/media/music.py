@@ -1,4 +1,4 @@
-"""A request for music (spec: Music)."""
+"""A request for music (reference 7.6)."""
 
 from __future__ import annotations
 

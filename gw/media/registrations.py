@@ -1,6 +1,6 @@
 """Requests that register a recording or a picture, or use a link: voices, avatars, scripts.
 
-Spec: Avatars; contract §6: POST /v1/audio/voices, POST /v1/transcripts/extract.
+POST /v1/videos/avatars, /v1/audio/voices, /v1/transcripts/extract (reference 7.5, 7.7, 7.8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A request for speech (contract §6: POST /v1/audio/speech)."""
+"""A request for speech (reference 7.7)."""
 
 from __future__ import annotations
 

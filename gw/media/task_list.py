@@ -1,4 +1,4 @@
-"""The query of a list of tasks: number, states, position (spec: Limits)."""
+"""The query of a list of tasks: number, states, position (reference 7.1)."""
 
 from __future__ import annotations
 

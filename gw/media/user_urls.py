@@ -1,4 +1,4 @@
-"""Validates links that an upstream will fetch (contract for media §4, User URLs).
+"""Validates links that an upstream will fetch (reference 7.1).
 
 Nothing is resolved or fetched here: a link is refused by its text alone. A host is parsed like in
 browsers, and like in older libraries: addresses in every notation, digits and dots of other

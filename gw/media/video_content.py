@@ -1,4 +1,4 @@
-"""The items of `content`: texts, and links to images, films and sounds (spec: Video generation).
+"""The items of `content`: texts, and links to images, films and sounds (reference 7.4).
 
 An item is sent unchanged, with unknown members. So duplicate members are refused, because an
 upstream may read the other one.

@@ -15,7 +15,7 @@ AVATAR, LIPSYNC, MOTION, CLIP = "dh-avatar", "dh-lipsync", "dh-motion", "clip-"
 
 
 def read_video(body: bytes, model_id: str, spec: VideoSpec) -> Video | None:
-    """Validate a body for a model of this specification. Raises InvalidRequest.
+    """Validate a body for a model of this kind. Raises InvalidRequest.
 
     Returns None for an id of no known kind.
 

@@ -1,4 +1,5 @@
-"""The parent of several gateway processes, from start to exit (contract §1: --processes).
+"""The parent of several gateway processes, from start to exit (running.md: Processes, hosts,
+poolers).
 
 It serves no client: it reserves the port, keeps the workers running, and serves the admin listener
 for all of them. The workers share the port; the kernel distributes connections.
@@ -119,7 +120,7 @@ class Parent:
             raise
 
     async def reload(self) -> None:
-        """Reload the workers one by one, unless the file has a fault (contract §1)."""
+        """Reload the workers one by one, unless the file has a fault (running.md: Reloading)."""
         async with self._reloading:
             try:
                 # In a thread: a large file takes seconds, while workers wait for replies.

@@ -1,6 +1,6 @@
 """What lets a call in under a crowd: the pre-charge, exact to the nano-USD.
 
-Spec: Limits, Chat pre-charge; contract §3 and §7. Estimates are in `tests/unit/calls`.
+Reference 5.3. Estimates are in `tests/unit/calls`.
 """
 
 import asyncio

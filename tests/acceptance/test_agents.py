@@ -1,4 +1,4 @@
-"""Calls with the key of an agent (spec: Agent API): what is sent for them, and what is refused."""
+"""Calls with the key of an agent (reference 9.2): what is sent for them, and what is refused."""
 
 import json
 from pathlib import Path

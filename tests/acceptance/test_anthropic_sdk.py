@@ -160,7 +160,7 @@ def test_error_within_a_stream_is_raised(h: Deployment, sdk: Anthropic, of_model
 
 
 def test_unknown_model_and_unknown_key_are_refused(h: Deployment, sdk: Anthropic) -> None:
-    # The specification answers 400 where this protocol itself would say 404.
+    # The gateway answers 400 where this protocol itself would say 404 (reference 1.7).
     with pytest.raises(anthropic.BadRequestError) as unknown:
         sdk.messages.create(model="no-such-model", max_tokens=5, messages=HELLO)
     body: Any = unknown.value.body

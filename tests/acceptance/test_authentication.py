@@ -1,6 +1,6 @@
 """Where a key may stand, and what no key is told.
 
-Spec: Authentication; contract §5 and §7. Keys that change under a running gateway are in
+Reference 1.1. Keys that change under a running gateway are in
 `test_key_changes.py`.
 """
 

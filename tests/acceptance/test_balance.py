@@ -1,6 +1,6 @@
 """The balance as clients read it: exact right after each call, free, and at any balance.
 
-Spec: Balance; contract §3.
+Reference 5.10.
 """
 
 from loadtests.rig.client import Client, nano_usd

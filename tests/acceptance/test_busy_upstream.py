@@ -1,6 +1,6 @@
 """An upstream's 429 at every door: its own `Retry-After`, and none of the account's limits.
 
-Whoever reads `x-ratelimit-*` takes the limit for the account's own (spec: Errors, rule 2).
+Whoever reads `x-ratelimit-*` takes the limit for the account's own (reference 1.4).
 """
 
 import json

@@ -1,6 +1,6 @@
 """`GET /v1/logs` over HTTP: rows of real calls, every parameter, cursors while calls go on.
 
-Spec: Call logs, Call log row.
+Reference 6.3, 6.2.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Which channel a call goes to: health, and the keys of conversations (contract §4)."""
+"""Which channel a call goes to: health, and the keys of conversations (reference 10.1)."""
 
 from typing import Any
 

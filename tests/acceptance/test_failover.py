@@ -1,4 +1,4 @@
-"""Another channel is tried when one fails (contract §4, §7: Failure classes)."""
+"""Another channel is tried when one fails (reference 10.2)."""
 
 from typing import Any
 

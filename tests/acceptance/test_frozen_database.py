@@ -1,4 +1,4 @@
-"""PostgreSQL frozen: its connections stay open and nobody answers in them (contract §7: 503)."""
+"""PostgreSQL frozen: its connections stay open and nobody answers in them (reference 1.6)."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

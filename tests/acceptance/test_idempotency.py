@@ -1,6 +1,6 @@
 """`Idempotency-Key` over HTTP: what is replayed, to whom, and what is charged.
 
-Spec: States, Idempotent submission; Errors, the 409s and rule 3; Limits.
+Reference 1.10, 1.7.
 """
 
 from collections.abc import Iterator

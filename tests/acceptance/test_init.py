@@ -44,7 +44,7 @@ SETS = [
         ],
     ),
 ]
-# What each set is given of the specification's own members for one short question.
+# What each set is given of the documented members for one short question.
 REQUESTED = {"role": "user", "content": "Hello"}
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [REQUESTED]},

@@ -1,6 +1,6 @@
 """`GET /v1/logs/{id}`: what was asked, what the upstream said, and a cost that adds up by hand.
 
-Spec: Call log detail; contract §7, Logs. The cost is worked out from the pairs alone, as the owner
+Reference 6.4. The cost is worked out from the pairs alone, as the owner
 of an account would with a pencil.
 """
 

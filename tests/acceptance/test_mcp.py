@@ -1,4 +1,4 @@
-"""`/mcp` over HTTP: keys, methods, the six tools (spec: Knowledge base MCP).
+"""`/mcp` over HTTP: keys, methods, the six tools (reference 8.5).
 
 What a message may be is `tests/unit/mcp`; official clients are `test_mcp_clients.py`.
 """

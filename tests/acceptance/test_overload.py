@@ -1,4 +1,4 @@
-"""A process with more to do than it can: calls are refused quickly, others served (contract §7).
+"""A process with more to do than it can: calls are refused quickly, others served (reference 1.6).
 
 How much it serves under how much load is `loadtests/attacks/overload.py`'s to measure.
 """

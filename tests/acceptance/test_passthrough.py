@@ -1,6 +1,6 @@
 """The bytes of a stream go through to its client as they are, and no header of the upstream does.
 
-Spec: Events; contract §5. What of a request is changed is proved in
+Reference 2.6. What of a request is changed is proved in
 `tests/unit/channels/test_upstream_bodies.py`, every cut in `tests/unit/calls/test_every_cut.py`.
 """
 

@@ -1,6 +1,6 @@
 """What a call costs, to the nano-USD: cached part, multiplier, rounding, names.
 
-Spec: Account wallet, billing; contract §3 and §7. The rules one by one are proved in
+Reference 5.2. The rules one by one are proved in
 `tests/unit/wallet`; here they are seen at the balance and in the row.
 """
 

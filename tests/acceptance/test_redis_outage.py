@@ -1,6 +1,6 @@
 """Redis goes away and comes back under two gateways: calls go on, and limits are shared again.
 
-Spec: Limits, Platform account limits. While it is away each gateway keeps the limits by itself.
+Reference 1.4. While it is away each gateway keeps the limits by itself.
 """
 
 from contextlib import ExitStack

@@ -1,6 +1,6 @@
 """Two gateways share one account's limits exactly, through Redis; each place comes back once.
 
-Spec: Limits, Platform account limits. Redis has twenty seconds to answer here, so that a machine
+Reference 1.4. Redis has twenty seconds to answer here, so that a machine
 busy with other things does not let the gateways go on without it.
 """
 

@@ -1,7 +1,7 @@
 """NUL, half a character and a megabyte wherever a client can put text, at every endpoint.
 
 None of it is a 5xx; what is a name, an id, a reference or a query is refused with NUL and half a
-character before anything is held, and nothing is made of it upstream (contract §7).
+character before anything is held, and nothing is made of it upstream (reference 1.5).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A call has so many seconds in all, streaming included (spec: Limits; contract §4: 504, no retry).
+"""A call has so many seconds in all, streaming included (reference 10.5).
 
 All calls that run out of time do so side by side, because nothing shortens the wait of a real
 process; on a clock that jumps, the unit tests look at every moment at which time may be up.

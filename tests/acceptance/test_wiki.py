@@ -1,4 +1,4 @@
-"""Knowledge bases over REST: who reads what, pages, search, sources (spec: Knowledge base REST)."""
+"""Knowledge bases over REST: who reads what, pages, search, sources (reference 8.3)."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -30,7 +30,7 @@ TWO_CALLS = [
 ]
 
 T2 = "openai_chat_to_gemini_native"
-# The specification's value, which reads the other way round (contract §7).
+# The documented value, which reads the other way round (reference 3.1).
 T6 = "anthropic_messages_to_gemini_native"
 PATHS = {"gemini": T2, "gpt": "gemini_native_to_openai_chat", "claude": T6}
 CHANNELS = {

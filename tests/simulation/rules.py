@@ -140,7 +140,7 @@ def copied(store: SimulatedStore, folder: Folder) -> list[str]:
 
 
 def cost_of(counts: dict[str, int], *, per: int) -> int:
-    """Nano-USD for so many of what has a price: exact, rounded half up once (contract §3).
+    """Nano-USD for so many of what has a price: exact, rounded half up once (reference 5.1).
 
     Shares nothing with the gateway's arithmetic, which it judges.
     """
@@ -154,7 +154,7 @@ def _cost_of_tokens(input_tokens: int, cached: int, output: int) -> int:
 
 
 def _cost_of_characters(characters: int) -> int:
-    """What an answer costs of which the upstream has not stated the use (contract §3)."""
+    """What an answer costs of which the upstream has not stated the use (reference 5.1)."""
     return _cost_of_tokens(MESSAGES_TOKENS, 0, -(-characters // CHARACTERS_PER_TOKEN))
 
 

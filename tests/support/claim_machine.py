@@ -1,7 +1,7 @@
 """The rules of idempotency keys on top of the ledger's: who gets a key, who is told what stands.
 
 Two keys, two requests, batches in which they meet, and time that passes: small enough that every
-way the specification's table of states can be walked is walked often.
+way the table of states (reference 1.10) can be walked is walked often.
 """
 
 from dataclasses import dataclass

@@ -48,3 +48,9 @@ def test_what_is_cited_is_there() -> None:
     assert cited, "nothing cites a section"
     assert {number: name for number, name in cited.items() if number not in known} == {}
     assert {one: name for one, name in headings.items() if one not in running} == {}
+
+
+def test_nothing_cites_what_is_not_in_the_project() -> None:
+    elsewhere = re.compile(r"contract( for media)? §|\(spec: (?!\w*Spec)[A-Z]")
+    cited = [name for name, text in texts() if elsewhere.search(text)]
+    assert [name for name in cited if name != "tests/tidy/test_reference.py"] == []

@@ -238,7 +238,7 @@ def encode_request(
 ) -> dict[str, object]:
     """Return the body for the upstream, with `max_tokens` under its `max_tokens_param`.
 
-    A stream's usage is always requested (contract §5). `has_system_first` is for an upstream that
+    A stream's usage is always requested (reference 2.5). `has_system_first` is for an upstream that
     takes instructions at the beginning alone; later ones become the user's words, which is
     reported. `cache_key`: None where the upstream takes no key for its cache; else the
     conversation's name beside the body. Raises InvalidRequest for a request without any message.

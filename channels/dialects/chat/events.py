@@ -60,7 +60,7 @@ class ChunkMessage(Struct, gc=False):
         return self.reasoning_content or self.reasoning or self.thinking or self.reasoning_text
 
     def characters(self) -> int:
-        """Count characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
+        """Count characters of text, thinking and tool calls (reference 5.6)."""
         content = self.content
         count = 0 if content is None else len(content)
         if (thought := self.thought()) is not None:

@@ -162,7 +162,7 @@ def _written(raw: Mapping[str, Raw], given: Instructions) -> bytes:
 
 
 def read_instructed(body: bytes) -> ChatRequest:
-    """Parse an instructed body; its conversation is counted without white space (contract §6)."""
+    """Parse an instructed body; its conversation is counted without white space (reference 5.3)."""
     request = read_request(body)
     size = compact_size(bytes(request.object.raw["messages"]))
     return request if size == request.content_bytes else replace(request, content_bytes=size)

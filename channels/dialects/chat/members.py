@@ -1,6 +1,6 @@
 """The members of a chat-completions request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Chat-completions.) `ChatBody` has the members that are checked, `TranslatedChat` those that a
+`ChatBody` has the members that are checked, `TranslatedChat` those that a
 translation reads beside them; others are forwarded unread. `ORIGIN` has the names by which a
 translation reports what it dropped.
 """

@@ -37,7 +37,7 @@ class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
         """Meter a decoded event.
 
         False for a chunk that states usage and nothing else: it is withheld from a client that did
-        not request usage (contract §5).
+        not request usage (reference 2.5).
         """
         if chunk is None:
             self.malformed_events += 1

@@ -1,7 +1,7 @@
 """Parse a chat-completions request, and make the body for an upstream from it.
 
 The client's bytes are kept: only the model's name, the token maximum and the request for usage are
-edited in (spec: Chat pre-charge 2, Events; contract §5, §7).
+edited in (reference 2.5).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def asking_for_usage(options: msgspec.Raw) -> bytes:
 
 
 def max_tokens_of(chat: ChatBody) -> int | None:
-    """Return the maximum under either name (contract §7: Token maximum)."""
+    """Return the maximum under either name (reference 2.5)."""
     old, new = chat.max_tokens, chat.max_completion_tokens
     if old is not None and new is not None and old != new:
         raise InvalidRequest(
@@ -199,7 +199,7 @@ def _builtin_tools(chat: ChatBody) -> tuple[str, ...]:
         if tool.type is not None and tool.type not in _RUN_BY_CLIENT:
             kinds[unversioned(tool.type)] = None
     for kind in kinds if chat.stream is not True else ():
-        if kind in registry.BUILTIN_TOOLS:  # spec: Built-in tool rules 1
+        if kind in registry.BUILTIN_TOOLS:  # reference 2.7
             raise InvalidRequest(
                 f"The built-in tool `{kind}` needs `stream: true` on this endpoint.", "stream"
             )

@@ -199,7 +199,7 @@ class ChatStreamEncoder(ChatResponseEncoder):
 
     The first chunk has the role, the first piece of a call its id and name; calls have their own
     numbering. The finish reason is kept until the upstream has ended: a cut stream has no
-    finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle events are kept, too:
+    finish_reason and no `[DONE]` (reference 2.6). Lifecycle events are kept, too:
     no byte is sent before there is content, so that another channel may still be tried.
     """
 
@@ -275,7 +275,7 @@ class ChatStreamEncoder(ChatResponseEncoder):
 def closing_failure(message: str) -> bytes:
     """Encode an error and the terminator, with which the gateway closes a failed stream.
 
-    For built-in tools only, and always with the same names (spec: Stream failure behaviour 3).
+    For built-in tools only, and always with the same names (reference 2.7).
     """
     return b"data: " + _error(error_names.OTHER, message) + b"\n\n" + _TERMINATOR
 

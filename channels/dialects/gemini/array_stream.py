@@ -1,7 +1,7 @@
 """A gemini stream as one JSON array, for clients that did not request `alt=sse`.
 
 The upstream always sends server-sent events; their data are the array's elements, byte for byte
-(contract §5). A stream that is cut leaves the array open, so its client can detect it.
+(reference 2.1). A stream that is cut leaves the array open, so its client can detect it.
 """
 
 from __future__ import annotations

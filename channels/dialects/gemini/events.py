@@ -56,7 +56,7 @@ class ChunkPart(Struct, rename="camel", gc=False):
     code_execution_result: msgspec.Raw = lenient.NULL
 
     def characters(self) -> int:
-        """Characters of text, thinking, calls and code (contract §7: Cost of a cut call)."""
+        """Characters of text, thinking, calls and code (reference 5.6)."""
         count = 0 if self.text is None else len(self.text)
         call = self.function_call
         if call is not None:

@@ -1,6 +1,6 @@
 """The members of a gemini request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Native-content protocol.) `GeminiBody` has the members that are checked, `TranslatedGemini`
+`GeminiBody` has the members that are checked, `TranslatedGemini`
 those that a translation reads beside them; others are forwarded unread. `ORIGIN` has the names by
 which a translation reports what it dropped.
 

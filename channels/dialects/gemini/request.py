@@ -1,7 +1,7 @@
 """Parses a gemini request, and makes the upstream's body of it.
 
 Model and streaming are in the path. The client's bytes are kept, except for the token maximum in
-`generationConfig` (contract §7).
+`generationConfig` (reference 2.5).
 """
 
 from __future__ import annotations

@@ -167,9 +167,8 @@ class GeminiStreamEncoder(GeminiResponseEncoder):
     """Encodes one response's stream.
 
     A call is sent once its arguments are complete. The finish reason and the usage are in the last
-    chunk, sent only after the upstream has ended: a cut stream has no finishReason (spec: Stream
-    failure behaviour). Here as server-sent events; the array form has the same objects as elements
-    (`array_stream.py`).
+    chunk, sent only after the upstream has ended: a cut stream has no finishReason (reference 2.6).
+    Here as server-sent events; the array form has the same objects as elements (`array_stream.py`).
     """
 
     __slots__ = ("_has_written", "_tail")

@@ -72,7 +72,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
         return candidates + thoughts
 
     def counts(self) -> Counts:
-        """Return the counts (contract §3)."""
+        """Return the counts (reference 5.7)."""
         made = self.made()
         return Counts(
             input_tokens=None if self.prompt_token_count is None else self.taken(),

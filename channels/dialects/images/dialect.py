@@ -1,4 +1,4 @@
-"""The images dialect: requests, responses counted in images, and its record (spec: Images)."""
+"""The images dialect: requests, responses counted in images, and its record (reference 7.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members of an images request, each declared once (spec: Images; Limits).
+"""The members of an images request, each declared once (reference 7.9).
 
 Other members are forwarded unchecked. `ALLOWED` has the words of each.
 """
@@ -13,7 +13,7 @@ from channels.dialects import common_members as common
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
 
-# Spec, Limits: image count `n`, and image reference images.
+# Of `n`, and of reference images (reference 7.9).
 IMAGES_MAX = 10
 REFERENCES_MAX = 10
 # `WxH`, or another size of the upstream's own.

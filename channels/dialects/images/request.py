@@ -1,7 +1,7 @@
 """Parses an images request, and makes the upstream's body of it.
 
-The client's bytes are kept, except for the model's name. `size` is forwarded unchanged (spec:
-Images).
+The client's bytes are kept, except for the model's name. `size` is forwarded unchanged (reference
+7.9).
 """
 
 from __future__ import annotations

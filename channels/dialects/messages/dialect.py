@@ -18,7 +18,7 @@ from channels.families import MESSAGES
 from channels.translation.codec import Codec
 
 VERSION_HEADER = "anthropic-version"
-# The version for a client that sends none (contract §5).
+# The version for a client that sends none (reference 1.9).
 VERSION = "2023-06-01"
 
 _ADDRESS = Address(

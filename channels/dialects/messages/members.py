@@ -1,6 +1,6 @@
 """The members of a messages request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Chat, messages protocol.) `MessagesBody` has the members that are checked,
+(reference 2.1.) `MessagesBody` has the members that are checked,
 `TranslatedMessages` those that a translation reads beside them; others are forwarded unread.
 `ORIGIN` has the names by which a translation reports what it dropped.
 """

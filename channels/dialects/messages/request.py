@@ -159,7 +159,7 @@ def _refuse_thread(members: JsonObject) -> None:
     """Refuse to continue, or to begin, a conversation that the upstream would store.
 
     The upstream's account is shared, and the next call may use another channel. Client libraries
-    read the details, and then send the whole history (contract §7: Threads).
+    read the details, and then send the whole history (reference 2.2).
     """
     thread = members.raw.get("thread")
     if thread is not None and bytes(thread) != b"null":

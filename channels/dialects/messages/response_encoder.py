@@ -147,7 +147,7 @@ class MessagesStreamEncoder(MessagesResponseEncoder):
 
     message_start, blocks, message_delta, message_stop, in this order. The start is kept until there
     is content, so that another channel may still be tried; the end until the upstream has ended: a
-    cut stream has no stop reason and no `message_stop` (spec: Stream failure behaviour).
+    cut stream has no stop reason and no `message_stop` (reference 2.6).
     """
 
     __slots__ = ("_has_started",)

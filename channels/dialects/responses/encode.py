@@ -1,7 +1,7 @@
 """Encode a canonical request as a responses body, and report what it cannot express.
 
 System texts at the beginning become `instructions`, which upstreams require. The upstream must not
-store anything: `store` is false (spec: Responses protocol).
+store anything: `store` is false (reference 2.2).
 """
 
 from __future__ import annotations

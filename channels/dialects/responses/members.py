@@ -1,6 +1,6 @@
 """The members of a responses request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Chat, responses protocol.) `ResponsesBody` has the members that are checked,
+(reference 2.1.) `ResponsesBody` has the members that are checked,
 `TranslatedResponses` those that a translation reads beside them; others are forwarded unread.
 `ORIGIN` has the names by which a translation reports what it dropped.
 """

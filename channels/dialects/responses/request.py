@@ -1,7 +1,7 @@
 """Parse a responses request, and make the body for an upstream from it.
 
 The client's bytes are kept: only the model's name and the token maximum are edited in, and a string
-as input becomes one user message (spec: Responses protocol; contract §7).
+as input becomes one user message (reference 2.5).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def without_body(request: ResponsesRequest) -> ResponsesRequest:
 
 
 def _refuse_stored(read: ResponsesBody) -> None:
-    """Refuse members that need a stored response: none is stored (spec: Responses protocol).
+    """Refuse members that need a stored response: none is stored (reference 2.2).
 
     Nor may the upstream store it, whose account is shared: a tenant could name another's.
     """

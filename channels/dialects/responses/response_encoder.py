@@ -309,7 +309,7 @@ class ResponsesStreamEncoder(ResponsesResponseEncoder):
     response.created and response.in_progress, then each item from output_item.added to
     output_item.done, at the end response.completed or response.incomplete. The beginning is kept
     until there is content, so that another channel may still be tried, the end until the upstream
-    has ended: a cut stream has no last event (spec: Stream failure behaviour).
+    has ended: a cut stream has no last event (reference 2.6).
     """
 
     __slots__ = ("_calls", "_sequence")

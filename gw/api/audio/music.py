@@ -1,4 +1,4 @@
-"""`/v1/music/generations`: songs are submitted, polled and listed (spec: Music)."""
+"""`/v1/music/generations`: songs are submitted, polled and listed (reference 7.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1/audio/speech`: recordings, at once or as tasks (contract §6; contract for media §5)."""
+"""`/v1/audio/speech`: recordings, at once or as tasks (reference 7.7)."""
 
 from __future__ import annotations
 

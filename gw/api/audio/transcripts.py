@@ -1,4 +1,4 @@
-"""`POST /v1/transcripts/extract`: the spoken script of a short video (contract §6)."""
+"""`POST /v1/transcripts/extract`: the spoken script of a short video (reference 7.8)."""
 
 from __future__ import annotations
 

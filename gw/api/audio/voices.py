@@ -1,4 +1,4 @@
-"""`/v1/audio/voices`: voices are cloned from recordings and listed (contract §6)."""
+"""`/v1/audio/voices`: voices are cloned from recordings and listed (reference 7.7)."""
 
 from __future__ import annotations
 

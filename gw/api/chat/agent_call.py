@@ -1,6 +1,6 @@
 """A call with an agent's key: checks, instructions and retrieval, then an ordinary call.
 
-The order is the contract's (§6): the body, the agent, its model and its bases, pictures, and only
+The order (reference 9.2): the body, the agent, its model and its bases, pictures, and only
 then retrieval and hold. Nothing in the request changes which agent and account the call has.
 """
 

@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions (spec: Chat, chat-completions protocol; Agent API)."""
+"""POST /v1/chat/completions (reference 2.1, 9.2)."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def number_of(text: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# Headers by which clients name a conversation; the first one present counts (contract §4).
+# Headers by which clients name a conversation; the first one present counts (reference 2.3).
 CONVERSATION_HEADERS = (
-    *("session_id", "session-id"),  # the specification's, and that of agents of the responses
+    *("session_id", "session-id"),  # the documented one, and that of agents of the responses
     *("conversation_id", "thread-id"),  # protocol, older and newer
     "x-claude-code-session-id",
     *("x-session-id", "x-session-affinity", "x-opencode-session"),
@@ -171,7 +171,7 @@ def _are_read(headers: RequestHeaders, dialect: ChatDialect) -> bool:
 
 
 def _named(headers: RequestHeaders) -> str | None:
-    """Return the conversation's name in the client's headers (spec: Agent API; contract §4)."""
+    """Return the conversation's name in the client's headers (reference 2.3)."""
     for name in CONVERSATION_HEADERS:
         named: str | None = headers.get(name)
         if named:

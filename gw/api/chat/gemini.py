@@ -1,6 +1,6 @@
-"""POST /v1beta/models/{model}:generateContent and :streamGenerateContent (spec: native-content).
+"""POST /v1beta/models/{model}:generateContent and :streamGenerateContent (reference 2.1).
 
-A stream is server-sent events with `alt=sse` and one JSON array without it (contract §5); the
+A stream is server-sent events with `alt=sse` and one JSON array without it (reference 2.1); the
 upstream is asked for events either way.
 """
 

@@ -1,4 +1,4 @@
-"""POST /v1/messages (spec: Chat, messages protocol; contract §5: version header)."""
+"""POST /v1/messages (reference 2.1, 1.9)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gw.api.handler import ApiHandler
 from gw.api.model_call import ModelCall
 from gw.errors import INVALID_REQUEST, GatewayError
 
-# The specification's role-named header, and the name that official client libraries send.
+# The protocol's role-named header, and the name that official client libraries send.
 VERSION_HEADERS = ("messages-api-version", VERSION_HEADER)
 
 

@@ -1,4 +1,4 @@
-"""POST /v1/responses, and its WebSocket (spec: Chat, responses protocol)."""
+"""POST /v1/responses, and its WebSocket (reference 2.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bill of an images call: held for `n` images, settled for those received (spec: Images).
+"""The bill of an images call: held for `n` images, settled for those received (reference 7.9).
 
 If the price depends on the area, the requested size decides, and an image reported as larger by
 the upstream costs the higher price too.
@@ -18,7 +18,7 @@ from gw.calls.bills import Charged, ReadBill
 from metrics import genai
 from metrics.spans import Attributes
 
-# The size of images of a model with two prices if none is requested (spec: Images).
+# The size of images of a model with two prices if none is requested (reference 7.9).
 # Spec, Limits: image result URL.
 LINK_SECONDS = 24 * 3600.0
 SIZE_DEFAULT = "2048x2048"

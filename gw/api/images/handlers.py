@@ -1,4 +1,4 @@
-"""POST /v1/images/generations (spec: Images), and /v1/images/edits beside it."""
+"""POST /v1/images/generations (reference 7.9), and /v1/images/edits beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bases, pages and hits as JSON values (spec: Knowledge-base page)."""
+"""Bases, pages and hits as JSON values (reference 8.3)."""
 
 from __future__ import annotations
 

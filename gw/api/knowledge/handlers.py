@@ -1,4 +1,4 @@
-"""`GET /api/v1/ext/wiki/…`: knowledge bases, read and searched (spec: Knowledge base REST).
+"""`GET /api/v1/ext/wiki/…`: knowledge bases, read and searched (reference 8.3).
 
 Free at any balance, outside the account's limits, without rows in the call log. A base or page that
 the user may not read is a 404, like a missing one.

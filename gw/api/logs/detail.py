@@ -1,4 +1,4 @@
-"""The detail view of a row (spec: Call log detail): a client's view of its own call.
+"""The detail view of a row (reference 6.4): a client's view of its own call.
 
 Three lists of name and text: the request's parameters, the upstream's error, and the receipt.
 Channels are shown by their positions in the order considered, without names; text of upstreams is

@@ -1,4 +1,4 @@
-"""The filters of a list, applied row by row (spec: Call logs, query parameters)."""
+"""The filters of a list, applied row by row (reference 6.3)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`GET /v1/logs`, `/v1/logs/summary` and `/v1/logs/{id}` (spec: Call logs; Call log detail).
+"""`GET /v1/logs`, `/v1/logs/summary` and `/v1/logs/{id}` (reference 6.1).
 
-Free at any balance and outside the account's limits (contract §5), but at a rate of the key's own
+Free at any balance and outside the account's limits (reference 6.1), but at a rate of the key's own
 (`LogRateCheck`); a use of the key.
 
 The handlers wait for pending writes of every process, so that a client finds the row of a call that

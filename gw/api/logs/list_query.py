@@ -1,4 +1,4 @@
-"""A request for a page of the list, parsed from its query (spec: Call logs, `GET /v1/logs`)."""
+"""A request for a page of the list, parsed from its query (reference 6.3)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_list_query(
     order = cast(Order | None, parameters.choice("order", ORDERS))
     include = parameters.choices("include", INCLUDES) or ("attempts",)
     filters = read_filters(parameters)
-    # Clients with a reference rarely know the age of its row (contract §7: `ref`).
+    # Clients with a reference rarely know the age of its row (reference 6.3).
     of_any_age = "all" if filters.ref is not None else DEFAULT_PERIOD
     window = read_window(parameters, now, default_period=of_any_age)
     after: PagePosition | None = None

@@ -1,4 +1,4 @@
-"""Parses query parameters: each at most once, an empty one counts as absent (spec: Call logs, 1).
+"""Parses query parameters: each at most once, an empty one counts as absent (reference 6.3).
 
 The functions below give parameters their meaning; here a text becomes one of several words, a
 list of words or a number, or a 400 that names the parameter and its valid values.

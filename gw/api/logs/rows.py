@@ -1,4 +1,4 @@
-"""A row of the call log as stored and as shown (spec: Call log row)."""
+"""A row of the call log as stored and as shown (reference 6.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from actors.wallet.money import format_credits
 from gw.api.logs.filters import STATUSES, UNIT_TYPES
 from gw.instants import format_instant
 
-CURRENCY = "points"  # the specification's name for credits
+CURRENCY = "points"  # the public name of credits
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The sums of a window, read and rendered (spec: Call log summary)."""
+"""The sums of a window, read and rendered (reference 6.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches summaries for the rest of their minute (spec: Limits, 60-second result cache).
+"""Caches summaries for the rest of their minute (reference 6.5).
 
 A minute of the wall clock is a bucket: equal requests within it receive the same bytes, always
 within 60 seconds of their creation. Concurrent requests share one read; the error of a read is

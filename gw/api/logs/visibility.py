@@ -1,4 +1,4 @@
-"""The rows of the call log that a key may read (spec: Key visibility matrix)."""
+"""The rows of the call log that a key may read (reference 6.1)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Window:
 def read_window(
     parameters: Parameters, now: datetime, *, default_period: str = DEFAULT_PERIOD
 ) -> Window:
-    """Return the window of a request (spec: Call logs; rule 2). Raises 400.
+    """Return the window of a request (reference 6.3). Raises 400.
 
     `from` and `to` take precedence over `period`, which is then ignored.
     """

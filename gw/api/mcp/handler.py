@@ -1,4 +1,4 @@
-"""`POST /mcp`: knowledge bases as tools of the Model Context Protocol (spec: Knowledge base MCP).
+"""`POST /mcp`: knowledge bases as tools of the Model Context Protocol (reference 8.5).
 
 Free at any balance, outside the account's limits, without rows in the call log, like the REST
 endpoints beside it. Refusals before the message is parsed have the first error shape; everything

@@ -1,4 +1,4 @@
-"""The six tools as clients and their models see them (spec: Knowledge base MCP)."""
+"""The six tools as clients and their models see them (reference 8.5)."""
 
 from __future__ import annotations
 

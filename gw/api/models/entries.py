@@ -89,7 +89,7 @@ class NativeModel(TypedDict):
 
 
 def first_entry(model: ModelSpec) -> ModelEntry:
-    """Return an entry of the specification's list."""
+    """Return an entry of the plain list."""
     return {
         "id": model.id,
         "object": "model",

@@ -1,8 +1,8 @@
-"""Models by list and by id, as the libraries of each protocol read them (spec: Model discovery).
+"""Models by list and by id, as the libraries of each protocol read them (reference 4.1).
 
-`GET /v1/models` is the specification's list, of every model, whoever asks; a page of it only for a
+`GET /v1/models` is the plain list, of every model, whoever asks; a page of it only for a
 client that asks for one. A client of the messages protocol, identified by its version header, finds
-the members that its libraries read beside the specification's. Libraries and coding agents request
+the members that its libraries read beside the plain ones. Libraries and coding agents request
 `GET /v1/models/{id}` and `/v1beta/models` before a call, for the name and the token limits of a
 model. All of it is free at any balance, respects the key's allowlist and counts for the account's
 limits. An alias returns its model; a model outside the allowlist is a 404.
@@ -78,7 +78,7 @@ class _Model(_Models):
     """The base of single models; native-content calls the methods of one at `{id}:{method}`."""
 
     def refused_method(self) -> GatewayError:
-        """Return 404 for a method of native-content that is not served (contract §7)."""
+        """Return 404 for a method of native-content that is not served (reference 1.9)."""
         if self.request.method == "POST" and _NATIVE_METHOD.search(self.request.path):
             return GatewayError(NOT_FOUND, "There is no such method of a model.")
         return super().refused_method()

@@ -1,7 +1,7 @@
-"""`GET /api/v1/models/public`: the public view of the registry (spec: Model discovery).
+"""`GET /api/v1/models/public`: the public view of the registry (reference 4.1).
 
 Pure functions of a Registry. Prices are list prices: the multiplier is shown beside them, not
-applied (contract §7, Catalog). A model billed by the piece has `unit_prices`, under their names
+applied (reference 4.2). A model billed by the piece has `unit_prices`, under their names
 in the configuration.
 """
 
@@ -95,15 +95,15 @@ class PublicCatalog:
 
 
 def public_entries(registry: Registry) -> list[CatalogEntry]:
-    """Return every model as the public catalog shows it (contract §5), in the file's order."""
+    """Return every model as the public catalog shows it (reference 4.2), in the file's order."""
     return [_entry(registry, model) for model in registry.models.values()]
 
 
 def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
     """Return the client protocols for which one of the model's channels is a passthrough.
 
-    A model with an endpoint of its own is not served on the chat endpoints at all (spec: Model
-    catalog entry), whatever else its channel supports.
+    A model with an endpoint of its own is not served on the chat endpoints at all (reference 4.2),
+    whatever else its channel supports.
     """
     if model.endpoint_type is not None:
         return []

@@ -1,4 +1,4 @@
-"""Avatars: registered, listed and deleted; presets (spec: Avatars)."""
+"""Avatars: registered, listed and deleted; presets (reference 7.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The templates of smart edit: lists, and single ones (spec: Avatars; contract §6)."""
+"""The templates of smart edit: lists, and single ones (reference 7.5)."""
 
 from __future__ import annotations
 

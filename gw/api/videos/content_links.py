@@ -1,7 +1,7 @@
 """Links to films served by the gateway itself, whose upstream has none.
 
 A client with a link needs no key until the link expires: the signature proves that the gateway
-made it, and every process signs with the same secret (contract-media §7).
+made it, and every process signs with the same secret (reference 7.4).
 """
 
 from __future__ import annotations

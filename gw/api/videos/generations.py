@@ -1,6 +1,6 @@
 """`/v1/videos/generations`: videos are submitted, polled and listed.
 
-Spec: Video generation; Digital human and smart edit.
+Reference 7.4, 7.5.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _seconds(milliseconds: int) -> int | float:
     return milliseconds / 1000 if rest else whole
 
 
-# Ids of models whose errors are 404 and 403 (spec: Errors 6).
+# Ids of models whose errors are 404 and 403 (reference 1.7).
 HUMANS_AND_CLIPS = ("dh-", "clip-")
 
 

@@ -1,5 +1,5 @@
 """Bodies that are not one well-formed JSON object, or are one with something up its sleeve; and in
-which order a request is looked at (contract §7): a bad key is told before anything else.
+which order a request is looked at (reference 1.2): a bad key is told before anything else.
 
 Every member and every cut of a body is proved in `tests/unit/channels/test_chat_request.py`.
 """

@@ -15,7 +15,7 @@ OTHER_MODEL = "other-model"
 PLACEHOLDER = "placeholder"
 MAX_BODY_MB = 1
 
-# The type that goes with each code of the first shape (spec: Errors).
+# The type that goes with each code of the first shape (reference 1.7).
 TYPES = {
     "invalid_request": "invalid_request_error",
     "model_not_found": "invalid_request_error",

@@ -135,7 +135,7 @@ def test_each_finished_answer_is_counted_by_its_route() -> None:
     ]
 
 
-# Free, with rules of their own (contract §5).
+# Free, with rules of their own (reference 1.4).
 EXEMPT = re.compile(
     r"(?:\(\?:/v1\)\?|/v1)/(?:dashboard/billing|key/balance|logs|media|videos/.*/content)"
 )

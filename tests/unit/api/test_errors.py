@@ -12,7 +12,7 @@ from gw.errors import ERROR_TABLE, ErrorKind, GatewayError
 from gw.upstream_errors import from_upstream
 from tests.support.rows import cases, each
 
-# HTTP | chat type | chat code | messages type | native status, in the specification's words.
+# HTTP | chat type | chat code | messages type | native status, as documented.
 SPEC_TABLE = """
 400 | invalid_request_error | model_not_found                 | not_found_error       | NOT_FOUND
 400 | invalid_request_error | model_not_allowed               | invalid_request_error | INVALID_ARGUMENT
@@ -32,7 +32,7 @@ SPEC_TABLE = """
 504 | api_error             | upstream_timeout                | api_error             | DEADLINE_EXCEEDED
 """  # noqa: E501
 
-# Named elsewhere in the specification (Errors 5, Agent API) and in contract §5.
+# Of single endpoints and of paths.
 BESIDE_THE_TABLE = """
 404 | invalid_request_error | not_found                       | not_found_error       | NOT_FOUND
 404 | invalid_request_error | log_not_found                   | not_found_error       | NOT_FOUND
@@ -62,7 +62,7 @@ def kind_of(code: str) -> ErrorKind:
     return kind
 
 
-def test_the_table_is_the_specifications() -> None:
+def test_the_table_is_the_documented_one() -> None:
     ours = [
         (kind.http_status, kind.chat_type, kind.code, kind.messages_type, kind.gemini_status)
         for kind in ERROR_TABLE

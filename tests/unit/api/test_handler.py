@@ -229,7 +229,7 @@ def test_each_check_refuses_by_itself(
     assert response.status == status
     if status != 200:
         assert members.items() <= response.json["error"].items()
-    # With them, a client would take it for the account's limit (spec: Errors, rule 2).
+    # With them, a client would take it for the account's limit (reference 1.4).
     assert not [name for name in response.headers if "ratelimit" in name]
     assert response.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
     if status == 401:
@@ -272,7 +272,7 @@ def test_a_limited_account_reads_its_limits_with_every_success() -> None:
     assert "requests per minute" in third.json["error"]["message"]
 
 
-def test_the_checks_come_in_the_order_of_the_contract() -> None:
+def test_the_checks_come_in_the_documented_order() -> None:
     """Everything is wrong with this request; one fault after the other is put right."""
     world = World()
     world.money.available_nano_usd = 0

@@ -91,7 +91,7 @@ def test_the_figures_add_up_exactly(balance: int, held: int, spent: int, cap: in
     )
     assert remaining >= 0
     assert remaining + used == total
-    # The literals on the wire, read without rounding, keep the specification's equation.
+    # The literals on the wire, read without rounding, keep the documented equation.
     hard_limit = json.loads(subscription(funds, None), parse_float=Decimal, parse_int=Decimal)
     cents = json.loads(usage(funds), parse_float=Decimal, parse_int=Decimal)["total_usage"]
     assert hard_limit["hard_limit_usd"] == total

@@ -1,6 +1,6 @@
 """A submission of a job: who is asked, what is held, what the client is told, what is left behind.
 
-The table of the contract, "Submit ends with", row by row.
+The table of reference 7.2, row by row.
 """
 
 import asyncio

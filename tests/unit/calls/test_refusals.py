@@ -1,6 +1,6 @@
 """An upstream's 4xx is the client's: its status and message, our names for it, and no retry.
 
-One of the channel's own credentials is not: another channel is tried (contract §7).
+One of the channel's own credentials is not: another channel is tried (reference 10.3).
 """
 
 import json
@@ -37,7 +37,7 @@ def refused(status: int, message: str = "because of this", **headers: str) -> Sc
     return response_of(sse.error_body(message), status=status, **headers)
 
 
-# Upstream status -> code and type, as the specification's table has them.
+# Upstream status -> code and type, as reference 1.8 has them.
 TABLE = [
     (400, "invalid_request", "invalid_request_error"),
     (401, "invalid_api_key", "authentication_error"),
@@ -75,7 +75,7 @@ CASES = [
     plain(*KEYS, error=(401, "invalid_api_key"), message="a third", tried="abc", cost=0),
     plain(*KEYS, attempts=["upstream_401"] * 2, status=("error", "invalid_api_key")),
     # How long to wait is passed on with 429 alone; without it, a limit has no headers, so that it
-    # can be told from one of the account (spec: Errors, rule 2).
+    # can be told from one of the account (reference 1.4).
     plain(refused(429, retry_after="17"), headers={"Retry-After": "17"}),
     plain(refused(429, x_ratelimit_limit_requests="5"), headers={}),
     plain(refused(400, retry_after="17"), headers={}),
@@ -155,7 +155,7 @@ RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s
 
 @cases("status", 429, 503)
 async def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: int) -> None:
-    """Client libraries act on them (contract §7: Upstream error members)."""
+    """Client libraries act on them (reference 1.8)."""
 
     stated = {
         "message": "slow down",

@@ -1,4 +1,4 @@
-"""Streams that go wrong once they have begun, and how they end (spec: Errors)."""
+"""Streams that go wrong once they have begun, and how they end (reference 1.7)."""
 
 import asyncio
 from typing import Any

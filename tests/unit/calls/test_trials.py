@@ -136,7 +136,7 @@ async def test_standby_that_hangs_costs_seconds_of_the_calls_own_time(stream: bo
             assert (result.attempts[0], state(w, "b")) == ("upstream_timeout", "open")
             return result.status
 
-    # All of it together is the time of one call (spec: Limits).
+    # All of it together is the time of one call (reference 10.5).
     left = TIMEOUT_SECONDS - TRIAL_SECONDS
     good = (0.02, *(GOOD_STREAM if stream else GOOD))
     assert await after_trial(good, left - 1) == ("success", None)

@@ -202,7 +202,7 @@ def named(response: Response) -> list[Any]:
     return [entry.get("id") or entry["name"] for entry in whole.get("data") or whole["models"]]
 
 
-async def test_the_list_has_the_specifications_entries_and_no_more(world: World) -> None:
+async def test_the_list_has_the_documented_entries_and_no_more(world: World) -> None:
     whole = (await get(world, MODELS, BEARER)).json
     assert (whole["object"], len(whole["data"])) == ("list", 2)
     assert whole["data"][0] == {
@@ -336,7 +336,7 @@ T3 = "anthropic_messages_to_openai_chat"
 T4 = "gemini_native_to_openai_chat"
 T6 = "anthropic_messages_to_gemini_native"
 
-# The specification's table: models of the family, then chat, messages, responses, native.
+# The documented table: models of the family, then chat, messages, responses, native.
 SPECIFIED = [
     (2, ["native", "native", "native", None]),
     (5, [T1, "native", "native", None]),
@@ -359,7 +359,7 @@ def families() -> Config:
     return load(FAMILIES, {})
 
 
-def test_example_has_the_families_of_the_specification(families: Config) -> None:
+def test_example_has_the_documented_families(families: Config) -> None:
     rows = compatibility(families.registry, families.translations)
     assert [(len(row.models), list(map(shown, row.cells))) for row in rows] == SPECIFIED
     assert [row.cells[0].tools for row in rows] == [("web_search", "image_generation")] + [()] * 6

@@ -18,7 +18,7 @@ from channels.family import UNITS, Family
 from channels.prices import DIMENSIONS, PriceSpec
 from tests.support.rows import each
 
-# As the contract lists them (§2: Channel `protocols`), which is how a refused one is told of.
+# As documented, which is how the error of a refused one lists them.
 CONTRACT = (
     "chat messages responses native images videos music speech voices transcripts avatars clips "
     "transcriptions rerank moderations"
@@ -31,7 +31,7 @@ TYPES = (
 )
 
 
-def test_names_are_the_contracts_in_its_order() -> None:
+def test_names_are_the_documented_ones_in_their_order() -> None:
     assert tuple(CONTRACT.split()) == PROTOCOLS
     assert PROTOCOLS[:4] == CHAT_PROTOCOLS
     assert list(ENDPOINT_TYPES) == TYPES.split()
@@ -39,8 +39,8 @@ def test_names_are_the_contracts_in_its_order() -> None:
     assert PUBLIC_NAMES["native"] == "native_content"
 
 
-def test_units_and_their_kinds_are_the_specifications() -> None:
-    """Spec: Call log row (`unit_type`), Call log detail (`kind`); contract for media, §3."""
+def test_units_and_their_kinds_are_the_documented_ones() -> None:
+    """`unit_type` of reference 6.2, `kind` of 6.4."""
     named = "image video music audio avatar voice search transcript"
     assert [unit.name for unit in UNITS] == named.split()
     assert {name: DETAIL_KINDS.get(unit) for name, unit in UNIT_TYPES.items()} == {

@@ -266,7 +266,7 @@ def test_wire_names_the_dialect_of_a_protocol() -> None:
     assert channel.dialect_of("avatars") == "plain"
 
 
-def test_wires_are_the_contracts() -> None:
+def test_wires_are_the_documented_ones() -> None:
     """Contract for media, §1; `images` has one way alone."""
     media = {name: row for name, row in FAMILIES.items() if row.wires and not row.is_chat}
     others = {name: set(row.wires) - {"plain"} for name, row in media.items()}

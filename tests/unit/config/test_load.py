@@ -44,7 +44,7 @@ def fault_of_file(path: Path) -> Fault:
 
 
 @cases("text", "", "# nothing yet\n", "---\n", "null\n", "{}\n", "\ufeff")
-def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) -> None:
+def test_empty_file_is_a_configuration_of_defaults(text: str) -> None:
     config = read(text)
     assert config.listen == ListenAddress("127.0.0.1", 8080)
     assert config.admin_listen == ListenAddress("127.0.0.1", 9090)
@@ -92,7 +92,7 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
     assert config.source == SOURCE
 
 
-def test_channel_and_model_have_the_contracts_defaults() -> None:
+def test_channel_and_model_have_their_defaults() -> None:
     registry = read(channel() + "models: [{id: m}]").registry
     a, m = registry.channels["a"], registry.models["m"]
     assert a.tools == frozenset()

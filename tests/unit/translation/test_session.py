@@ -25,8 +25,7 @@ def attempt(client: Protocol, upstream: Protocol, **body: Any) -> TranslatedCall
     return TranslatedCall(translation_between(client, upstream), stated, redact=shown)
 
 
-# Path, client, upstream, value of the header, name in the configuration; the specification's are
-# those up to T6.
+# Path, client, upstream, value of the header, name in the configuration: those without responses.
 SPECIFIED = [
     ("T1", "chat", "messages", "openai_chat_to_anthropic_messages", "chat_to_messages"),
     ("T2", "chat", "native", "openai_chat_to_gemini_native", "chat_to_native"),
@@ -48,7 +47,7 @@ SPECIFIED = [
 ]
 
 
-def test_paths_are_called_as_the_specification_calls_them() -> None:
+def test_paths_are_called_as_documented() -> None:
     rows = [
         (row.path, row.client, row.upstream, row.header, row.setting)
         for row in TRANSLATIONS.values()

@@ -31,7 +31,7 @@ multipliers = st.sampled_from([Decimal(1), Decimal("0.6"), Decimal("0.3")]) | st
 
 
 def exact(parts: list[tuple[int, Decimal]], multiplier: Decimal) -> int:
-    """The specification's arithmetic, in wide decimals."""
+    """The documented arithmetic, in wide decimals."""
     with localcontext() as context:
         context.prec = 60
         total = sum((count * price for count, price in parts), Decimal(0)) * multiplier * 1000

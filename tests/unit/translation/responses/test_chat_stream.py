@@ -116,7 +116,7 @@ def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
 
 
 def closed_with(message: str) -> list[Any]:
-    """The end that the gateway itself writes (spec: Stream failure behaviour 3)."""
+    """The end that the gateway itself writes (reference 2.7)."""
     error = {"message": message, "type": "api_error", "code": "upstream_error"}
     return [{"error": error}, "[DONE]"]
 
