@@ -35,7 +35,7 @@ class Call:
         self._method, self._target, _ = request.split(b" ", 2)
         self._response = Response()
         connection.send(request)
-        self._reading = connection.reading(self._response)
+        self._reading = connection.reading(self._response, has_body=self._method != b"HEAD")
         self._read = 0  # pieces of the body
 
     def __enter__(self) -> Self:
