@@ -80,7 +80,8 @@ class Call:
         except BaseException:
             self.leave()
             raise
-        if response.status == 503:  # either when to return, or that it is of no use
+        # Of the gateway's own: either when to return, or that it is of no use.
+        if response.status == 503 and response.trace:
             is_useless = response.headers.get("x-should-retry") == "false"
             assert ("retry-after" in response.headers) != is_useless
         is_closed = response.is_broken or response.headers.get("connection", "").lower() == "close"
