@@ -23,6 +23,8 @@ from loadtests.rig.waiting import until
 from tests.support.rows import each
 
 pytestmark = pytest.mark.long
+# What they repeat is no answer of any protocol.
+ODD_UPSTREAMS = True
 
 TOKEN = "token+of/leaky=="
 WRITTEN = "written-in-the-file"
