@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = "ops/reference/openapi.json"
 # Of a stream the first and the last events are judged: in between they are all alike.
 EVENTS_JUDGED = 8
-# Headers of every server.
-UNSAID = {"x-accel-buffering", "x-content-type-options"}
 # One part of a path.
 _PART = "([^:]+)"
 
@@ -60,6 +58,17 @@ def _operation(method: str, path: str) -> Mapping[str, Any] | None:
             operation: Mapping[str, Any] | None = methods.get(method.lower())
             return operation
     return None
+
+
+@cache
+def _headers() -> frozenset[str]:
+    """The gateway's own headers; others may be an upstream's, passed on, as may its rates."""
+    described = (name.lower() for name in document()["components"]["headers"])
+    return frozenset(one for one in described if one.startswith("x-")) - {
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    }
 
 
 @cache
@@ -118,9 +127,8 @@ def _faults(operation: Mapping[str, Any], response: Response, *, is_closed: bool
         return
     described = found(described)
     known = {name.lower() for name in described.get("headers", {})}
-    for name in response.headers:
-        if name.startswith("x-") and name not in known | UNSAID:
-            yield f"the header {name}"
+    for name in response.headers.keys() & _headers() - known:
+        yield f"the header {name}"
     content = described.get("content", {})
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not response.body or not content:

@@ -208,11 +208,12 @@ class _Document:
         names = list(dict.fromkeys(one.kind.code for one in ones))
         key = "-".join(
             [*(shape.name.lower() for shape in shapes), str(status), *sorted(names)]
+            + (["translated"] if (passed_on := list(_passed_on(operation))) else [])
             + ([] if has_body else ["head"])
         )
         response: dict[str, Any] = {
             "description": "\n".join(f"- `{one.kind.code}`: {one.cause}." for one in ones),
-            "headers": _headers(list(_headers_of_refusal(row, status, ones))),
+            "headers": _headers([*_headers_of_refusal(row, status, ones), *passed_on]),
         }
         if has_body:
             schemas = [self._body_of(shape, ones) for shape in shapes]
@@ -394,6 +395,12 @@ def _headers_of_refusal(row: Endpoint, status: int, ones: Sequence[Refusal]) -> 
         yield "Content-Range"
     if errors.METHOD_NOT_ALLOWED in kinds:
         yield "Allow"
+
+
+def _passed_on(operation: Operation) -> Iterator[str]:
+    """Yield the headers of a translation: what it leads to may be an upstream's refusal."""
+    stated = {name for response in operation.responses for name in response.headers}
+    yield from (name for name in headers.TRANSLATED if name in stated)
 
 
 def _headers(names: Sequence[str]) -> dict[str, Any]:
