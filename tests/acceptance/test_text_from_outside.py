@@ -131,6 +131,7 @@ ASKS = (
     Ask("GET", "/v1beta/models", query=("pageSize", "pageToken")),
     Ask("GET", "/v1beta/models/{}", identifier="sim-model"),
     Ask("GET", "/api/v1/models/public"),
+    Ask("GET", "/openapi.json"),
     Ask("GET", "/v1/key/balance"),
     Ask("GET", "/v1/dashboard/billing/subscription"),
     Ask("GET", "/v1/dashboard/billing/usage", query=("start_date", "end_date")),
