@@ -25,7 +25,7 @@ from channels.dialects.multipart import read_form
 from channels.dialects.token_counts import Usage, UsageParts, count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.request_writer import BodyPieces
-from channels.json.lenient import NULL, UNREADABLE
+from channels.json.lenient import NULL, UNREADABLE, read_json
 
 ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, text/plain")
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
@@ -220,7 +220,7 @@ def text_of(body: bytes) -> bytes:
     """Return the plain text of a response as JSON that was read; other responses as they are."""
     if not is_object(body):
         return body
-    text = member_of(_RESPONSE.decode(body).text)
+    text = read_json(bytes(_RESPONSE.decode(body).text))  # of any length
     return body if not isinstance(text, str) else f"{text}\n".encode("utf-8", "replace")
 
 
@@ -239,7 +239,7 @@ def _milliseconds(seconds: object) -> int | None:
     """Return seconds, a number or its text, in milliseconds, rounded up; None if invalid."""
     try:
         number = float(seconds)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if isinstance(seconds, bool) or not 0 <= number <= SECONDS_MAX:
         return None

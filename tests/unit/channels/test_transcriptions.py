@@ -47,6 +47,7 @@ def test_a_plain_text_is_asked_for_with_its_length(
 @cases(
     "body, text",
     (b'{"text": "Gr\\u00fc\xc3\x9fe", "duration": 3}', "Grüße\n".encode()),
+    (b'{"text": "%b"}' % (b"a word " * 10_000), b"a word " * 10_000 + b"\n"),
     (b"plain anyway\n", b"plain anyway\n"),
 )
 def test_the_client_gets_the_text(body: bytes, text: bytes) -> None:
@@ -86,5 +87,6 @@ def test_a_recording_of_few_bytes_a_second_is_as_long_as_its_text() -> None:
     assert charged(6_000_000, {"text": "x"}) == 375_000
 
 
-def test_a_length_that_is_not_possible_is_not_charged() -> None:
-    assert charged(6_000_000, {"text": "x" * 15_000, "duration": 100_000}) == 1_000_000
+@each("duration", [100_000, 10**400, "1e400", "nan", True, [8_000]])
+def test_a_length_that_is_not_possible_is_not_charged(duration: Any) -> None:
+    assert charged(6_000_000, {"text": "x" * 15_000, "duration": duration}) == 1_000_000
