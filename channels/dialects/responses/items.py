@@ -90,22 +90,28 @@ class _OpenPart:
 class _FunctionCall:
     """A function call.
 
-    `waiting` are arguments kept before its name, or because they may mean no arguments.
+    `index` is the canonical one, once the call has begun. `waiting` are arguments kept before its
+    name, or because they may mean no arguments.
     """
 
-    index: int
-    has_begun: bool = False
+    index: int = -1
     has_arguments: bool = False
     waiting: WaitingArguments = field(default_factory=WaitingArguments)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its CallBegan was emitted."""
+        return self.index >= 0
 
 
 class ItemReader:
     """Decodes the items of one response. `seed` derives missing ids."""
 
-    __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "seed")
+    __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "count", "seed")
 
     def __init__(self) -> None:
         self.seed = ""
+        self.count = 0  # calls that have begun
         self._characters = 0
         self._parts: dict[tuple[ItemKey, int], _OpenPart] = {}
         self._calls: dict[ItemKey, _FunctionCall] = {}
@@ -113,14 +119,9 @@ class ItemReader:
         self._whole: set[ItemKey] = set()  # items emitted whole
 
     @property
-    def count(self) -> int:
-        """The number of function calls."""
-        return len(self._calls)
-
-    @property
     def has_emitted(self) -> bool:
         """Whether any item had content."""
-        return bool(self._parts or self._calls or self._thoughts or self._whole)
+        return bool(self._parts or self.count or self._thoughts or self._whole)
 
     def note_emitted(self, item_key: ItemKey, content: int, characters: int) -> None:
         """Note that text, or a refusal, of a part was emitted."""
@@ -243,14 +244,15 @@ class ItemReader:
     def _call(self, item_key: ItemKey) -> _FunctionCall:
         call = self._calls.get(item_key)
         if call is None:
-            call = self._calls[item_key] = _FunctionCall(len(self._calls))
+            call = self._calls[item_key] = _FunctionCall()
         return call
 
     def _begin_call(self, item_key: ItemKey, item: Mapping[str, object]) -> list[Event]:
         call = self._call(item_key)
         if call.has_begun:
             return []
-        call.has_begun = True
+        call.index = self.count
+        self.count += 1
         call_id, name = item.get("call_id") or item.get("id"), item.get("name")
         return [
             CallBegan(

@@ -190,6 +190,22 @@ def test_arguments_that_are_null_are_none(events: list[Any]) -> None:
     ]
 
 
+ORPHAN = event("function_call_arguments.delta", delta="{}")
+
+
+def test_arguments_of_an_item_that_is_no_call_are_no_call() -> None:
+    assert read(ORPHAN, done(type="mcp_call", name="f"), completed()) == ENDING
+    result = read(ORPHAN, done(1, **call(arguments="{}")), completed())
+    calls = [CallBegan(0, "call_a", "f"), CallDelta(0, "{}")]
+    assert result == [*calls, STATED, Finished("tool_calls"), Ended()]
+
+
+def test_call_that_only_the_response_names_has_the_arguments_of_its_deltas() -> None:
+    calls = [CallBegan(0, "call_a", "f"), CallDelta(0, "{}")]
+    result = read(ORPHAN, completed(call(arguments="{}")))
+    assert result == [*calls, STATED, Finished("tool_calls"), Ended()]
+
+
 @cases(
     "last, reason",
     (completed(), "stop"),
