@@ -33,12 +33,21 @@ from channels.translation.model import Media, Refusal, Text
 class ChatResponseDecoder:
     """Decodes one response. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_ended", "_is_finished", "_stated", "_thought")
+    __slots__ = (
+        "_began",
+        "_calls",
+        "_ended",
+        "_has_content",
+        "_is_finished",
+        "_stated",
+        "_thought",
+    )
 
     def __init__(self) -> None:
         self._calls = ChatToolCallReader()
         self._began = False
         self._ended = False
+        self._has_content = False
         self._is_finished = False  # a finish reason was received
         self._stated = ChatUsageReader()
         self._thought = False  # text of the present thought was emitted
@@ -119,8 +128,13 @@ class ChatResponseDecoder:
             self._emit_usage(events)
         if choice.index:
             return
-        if choice.delta is not None:
-            self._take_delta(choice.delta, events)
+        message = choice.delta
+        if message is None and not self._has_content:
+            message = choice.message  # in other chunks it repeats the deltas so far
+        if message is not None:
+            before = len(events)
+            self._take_delta(message, events)
+            self._has_content = self._has_content or len(events) > before
         if choice.finish_reason:
             self._is_finished = True
             events.extend(self._calls.close())

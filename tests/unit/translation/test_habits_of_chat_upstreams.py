@@ -298,6 +298,15 @@ def test_finish_of_an_answer_with_calls(stated: str, meant: FinishReason, is_str
     assert read(output, stated, is_stream=is_stream).finish == meant
 
 
+def test_message_in_a_stream_is_read_where_no_delta_was() -> None:
+    message = {"content": "Hi", "tool_calls": [call("f", "{}", id="c1")]}
+    end = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    parts = (Text("Hi"), ToolCall("c1", "f", "{}"))
+    assert folded(events_from("chat", sse(end, b"[DONE]"))).parts == parts
+    deltas = [{"choices": [{"delta": {name: value}}]} for name, value in message.items()]
+    assert folded(events_from("chat", sse(*deltas, end, b"[DONE]"))).parts == parts
+
+
 def test_choice_that_says_nothing_is_malformed_still() -> None:
     for body in (
         b'{"choices": [{"finish_reason": "stop"}]}',
