@@ -423,6 +423,7 @@ def test_channel_is_tested_and_models_are_listed(shared: Deployment, admin: Admi
 
 
 def test_ledger_is_proved_by_one_at_a_time(shared: Deployment, admin: AdminClient) -> None:
+    shared.tenant()
     shared.gw("ledger", "verify")
     replies: list[Response] = []
     threads = [
