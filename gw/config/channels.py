@@ -120,11 +120,9 @@ class Channel:
     credentials: mappings.Section | None = keys.key(no_credentials(), None, is_secret=True)
     """What `auth` needs beside or in place of a key. What is left out is found where the provider's
     own library looks: environment, profile, the machine."""
-    region: str | None = keys.key(
-        readers.optional(upstream.scope("a region, such as us-east-1")), None
-    )
+    region: str | None = keys.key(readers.optional(upstream.region()), None)
     """The region in the kind's address and in signatures."""
-    project: str | None = keys.key(readers.optional(upstream.scope("a project's id")), None)
+    project: str | None = keys.key(readers.optional(upstream.project()), None)
     """The project in the kind's paths."""
     headers: upstream.Fields = keys.key(upstream.headers(), upstream.Fields(), is_secret=True)
     """Headers of every request, in place of a client's of that name; what these take from `${…}`

@@ -31,7 +31,8 @@ PROVED = (AWS_SIGV4, GOOGLE_SERVICE_ACCOUNT, AZURE_AD)
 _AUTHS = (*credentials.KEY_HEADERS, f"{credentials.QUERY_AUTH}NAME", *PROVED, credentials.NO_AUTH)
 _AUTH_ALLOWED = f"one of {', '.join(_AUTHS)}"
 _PARAMETER = re.compile(r"[A-Za-z0-9_.~-]{1,100}", re.ASCII)
-_SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,99}", re.ASCII)
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,99}", re.ASCII)
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,99}", re.ASCII)
 # Fields whose name ends in such a word are secret, even if the file contains the value.
 _SECRET_NAME = re.compile(
     r"(?:.*[-_.])?(?:(?:api|access|auth)?(?:key|token)|secret|passwd|password|auth|authorization"
@@ -160,13 +161,20 @@ def path(*, names_model: bool) -> readers.Reader[str]:
     return read
 
 
-def scope(what: str) -> readers.Reader[str]:
-    """Read a part of a provider's hosts and paths: a region, a project."""
-    allowed = f"{what}: letters, digits, dots, colons and -"
+def region() -> readers.Reader[str]:
+    """Read a part of a provider's hosts and paths."""
+    return _part("a region, such as us-east-1: letters, digits, dots and -", _REGION)
 
+
+def project() -> readers.Reader[str]:
+    """Read a part of a provider's paths."""
+    return _part("a project's id: letters, digits, dots, colons and -", _PROJECT)
+
+
+def _part(allowed: str, pattern: re.Pattern[str]) -> readers.Reader[str]:
     def read(node: nodes.Node, at: Location) -> str:
         value = readers.written_text(node, allowed)
-        if not _SCOPE.fullmatch(value):
+        if not pattern.fullmatch(value):
             raise readers.InvalidValue(found=nodes.described(node), allowed=allowed)
         return value
 

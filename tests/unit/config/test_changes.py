@@ -162,6 +162,8 @@ FAULTS: list[tuple[str, list[str]]] = [
     ("kind: vertex, project: p, region: r, paths: {messages: /own}", ["paths.messages"]),
     ("kind: vertex", ["project", "region"]),
     ("kind: bedrock, api_key: k", ["region"]),
+    ("kind: bedrock, api_key: k, region: 'r:1'", ["region"]),
+    ("kind: vertex, project: 'example.com:p', region: 'r:1'", ["region"]),
 ]
 
 
