@@ -21,6 +21,7 @@ from gw.knowledge.importing import Imported, ImportTarget, import_folder
 from gw.knowledge.removal import clean_up, remove_base, remove_page
 from gw.knowledge.sources import SourceStore
 from gw.nouns.refused import Invalid, Refused
+from gw.nouns.values import user_name
 
 
 class Removed(Struct, frozen=True, omit_defaults=True):
@@ -138,6 +139,8 @@ async def _granted(
 ) -> BaseRecord:
     if (user is None) == (account is None):
         raise Invalid("a grant is to a user or to an account: give one of them")
+    if user is not None:
+        user_name(user)
     return await find(session, target)
 
 
