@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any, Literal
 
 from actors.wallet.money import format_usd
 from channels.registry import Registry
@@ -32,7 +30,7 @@ class Choice(Kind):
 
 def choice(words: Sequence[str]) -> Choice:
     """Return the kind of one of these words."""
-    return Choice(json=Annotated[str, Meta(pattern=f"^({'|'.join(words)})$")], words=words)
+    return Choice(json=Literal[tuple(words)], words=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,9 @@ def test_what_operators_may_not_give_is_refused() -> None:
     for body in ({"name": "b", "yard": "theirs"}, {"crew": 1}, {"name": "b", "crew": 0}):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(body, BOAT.New)
+    for kind in ("boat", "console\n", ""):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"kind": kind}, KEY.Settings)
     with pytest.raises(KeyError, match="yard"):
         BOAT.settings_of({"yard": "theirs"})
     with pytest.raises(Invalid):
