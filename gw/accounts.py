@@ -66,7 +66,7 @@ class Account(_NamedAndLimited):
     held_nano_usd: Annotated[int, Member(kinds.USD, name="held_usd", before="rpm_limit")]
     default_model: Annotated[
         str | None,
-        Setting(kinds.MODEL_ID, "of agents that have none", has_field=False),
+        Setting(kinds.MODEL_ID, "of agents that have none", none="the platform's", has_field=False),
     ]
     allowed_models: Annotated[
         list[str] | None,
