@@ -90,15 +90,19 @@ async def run_gateway(
     return EXIT_OK if is_settled else EXIT_UNSETTLED
 
 
-def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
-    """A bad file is refused as a whole and the old configuration stays (running.md: Reloading)."""
+def reload(gateway: Gateway, read_again: Callable[[], Config]) -> Config | None:
+    """Return the configuration that was read, with the keys that wait for a restart.
+
+    None for a bad file: it is refused as a whole and the old one stays (running.md: Reloading).
+    """
     try:
-        gateway.reload(read_again())
+        wanted = read_again()
+        gateway.reload(wanted)
     except ConfigFaults as faults:
         gateway.metrics.config.refused()
         EventLog("gw.run").error("reload_refused", faults=[str(fault) for fault in faults.faults])
-        return False
-    return True
+        return None
+    return wanted
 
 
 def log_reload(running: Config, wanted: Config) -> None:
@@ -117,5 +121,5 @@ def log_cautions(config: Config) -> None:
 
 
 def _reload_file(gateway: Gateway, read_again: Callable[[], Config], running: Config) -> None:
-    if reload(gateway, read_again):
-        log_reload(running, gateway.current.config)
+    if (wanted := reload(gateway, read_again)) is not None:
+        log_reload(running, wanted)

@@ -52,7 +52,7 @@ from gw.config.certificate import expires_at, renew, server_context
 from gw.config.config import Config
 from gw.config.credentials import check_files
 from gw.config.live import LiveConfig
-from gw.config.reload import changes, check_price_moves
+from gw.config.reload import changes, check_price_moves, in_force
 from gw.http.admin import READY, AdminServer, Readiness, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
 from gw.http.listening_sockets import check_free
@@ -540,8 +540,9 @@ class Gateway:
         if self._listeners.tls is not None and config.tls is not None:
             self.metrics.config.certificate(expires_at(config))
         self._listeners.http.renew_certificates()
-        changed = changes(self.current.config, config)
-        self.current.swap(config)
+        applied = in_force(self.current.config, config)
+        changed = changes(self.current.config, applied)
+        self.current.swap(applied)
         self._process.memory.channels.configure(config.registry.channels)
         self._process.memory.jobs_changed.set()  # perhaps jobs of a channel that is back
         self.metrics.config.accepted(self._process.clock.now())

@@ -7,7 +7,7 @@ their creation stay until the process is restarted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any
 
@@ -88,6 +88,15 @@ def _prices(model: ModelSpec) -> dict[str, Decimal]:
             own = bound.price.over(model.price).members()
             members |= {f"{name} on {bound.channel_id}": own[name] for name in own}
     return {name: value * model.multiplier for name, value in members.items()}
+
+
+def in_force(running: Config, wanted: Config) -> Config:
+    """Return the wanted configuration as far as it does not wait for a restart.
+
+    A key that waits would else hold for what reads it now, and not for what read it at the start.
+    """
+    waiting = [one.name for _, one, key in declared(Config) if not key.is_live]
+    return replace(wanted, **{name: getattr(running, name) for name in waiting})
 
 
 def needing_restart(running: Config, wanted: Config) -> list[str]:

@@ -64,8 +64,8 @@ async def run_worker(
         beating = asyncio.create_task(_beat(beat_seconds(config.worker_silence_seconds)))
         try:
             while line := await reader.readline():
-                is_accepted = reload(gateway, partial(read_config, line))
-                _say({"reloaded": is_accepted})
+                accepted = reload(gateway, partial(read_config, line))
+                _say({"reloaded": accepted is not None})
         finally:
             beating.cancel()
             transport.close()

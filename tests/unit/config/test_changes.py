@@ -11,13 +11,12 @@ import pytest
 from channels.authorizers.specs import AwsSpec, AzureSpec, GoogleSpec
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
-from gw.config import credentials
+from gw.config import credentials, reload
 from gw.config.config import Certificate, Config
 from gw.config.credentials import check_credentials
 from gw.config.faults import ConfigFaults
 from gw.config.keys import declared
 from gw.config.load import load_text
-from gw.config.reload import CHANGES_MAX, changes, check_price_moves, needing_restart
 from tests.support.rows import cases, each
 from tests.unit.config.reading import SOURCE, faults_of, model, read
 from tests.unit.config.test_kinds import url_of
@@ -59,7 +58,16 @@ def test_key_that_waits_is_named_as_the_file_names_it() -> None:
     rows = dict(waiting(Config, RUNNING))
     assert {"listen", "max_body_mb", "timeouts.chat", "kb_store.bucket"} <= rows.keys()
     for name, changed in rows.items():
-        assert needing_restart(RUNNING, changed) == [name]
+        assert reload.needing_restart(RUNNING, changed) == [name]
+
+
+def test_key_that_waits_holds_for_nothing_before_the_restart() -> None:
+    for name, changed in waiting(Config, RUNNING):
+        assert reload.in_force(RUNNING, changed) == RUNNING, name
+    wanted = read("describe: false\ncredits_per_usd: 5\nlog_level: debug\n" + model())
+    applied = reload.in_force(RUNNING, wanted)
+    assert (applied.describe, applied.credits_per_usd) == (True, RUNNING.credits_per_usd)
+    assert (applied.log_level, applied.registry) == ("debug", wanted.registry)
 
 
 def test_what_a_reload_applies_is_not_named() -> None:
@@ -67,14 +75,14 @@ def test_what_a_reload_applies_is_not_named() -> None:
         "drain_seconds: 1\nlog_level: debug\ntranslations: []\nretention_months: 3\n"
         "ledger_retention_months: 24\n" + model()
     )
-    assert needing_restart(RUNNING, wanted) == []
+    assert reload.needing_restart(RUNNING, wanted) == []
 
 
 def test_certificate_is_read_again_and_tls_is_not_switched() -> None:
     one = replace(RUNNING, tls=Certificate(SOURCE, SOURCE))
     other = replace(RUNNING, tls=Certificate(SOURCE.parent, SOURCE))
-    assert needing_restart(one, other) == []
-    assert needing_restart(RUNNING, one) == needing_restart(one, RUNNING) == ["tls"]
+    assert reload.needing_restart(one, other) == []
+    assert reload.needing_restart(RUNNING, one) == reload.needing_restart(one, RUNNING) == ["tls"]
 
 
 def test_difference_names_what_changed_and_shows_prices_alone() -> None:
@@ -83,20 +91,20 @@ def test_difference_names_what_changed_and_shows_prices_alone() -> None:
         "    api_key: key\n", "    api_key: hidden\n    headers: {x-pass: hidden-too}\n"
     )
     after = read("secret: hidden-hidden-hidden\n" + text)
-    assert changes(before, after) == [
+    assert reload.changes(before, after) == [
         "channel a: api_key, headers",
         "model m: price.output 2 to 3, multiplier",
         "secret",
     ]
-    assert changes(before, before) == []
-    assert changes(before, read("")) == ["channel a: removed", "model m: removed"]
-    assert changes(read(""), before) == ["channel a: added", "model m: added"]
+    assert reload.changes(before, before) == []
+    assert reload.changes(before, read("")) == ["channel a: removed", "model m: removed"]
+    assert reload.changes(read(""), before) == ["channel a: added", "model m: added"]
 
 
 def test_difference_is_bounded() -> None:
     many = "models:\n" + "".join(f"  - {{id: m{n}, callable: false}}\n" for n in range(150))
-    found = changes(RUNNING, read(many))
-    assert (len(found), found[-1]) == (CHANGES_MAX + 1, "and 50 more")
+    found = reload.changes(RUNNING, read(many))
+    assert (len(found), found[-1]) == (reload.CHANGES_MAX + 1, "and 50 more")
 
 
 @cases(
@@ -113,20 +121,20 @@ def test_price_that_moves_by_more_than_ten_times_is_refused(
 ) -> None:
     running, wanted = (read(model(price=price)) for price in (before, after))
     if not is_refused:
-        check_price_moves(running, wanted)
+        reload.check_price_moves(running, wanted)
         return
     with pytest.raises(ConfigFaults) as refused:
-        check_price_moves(running, wanted)
+        reload.check_price_moves(running, wanted)
     (fault,) = refused.value.faults
     assert fault.path == "models[0].price.input"
     assert fault.hint == "a restart puts it in force"
-    check_price_moves(read(""), wanted)  # a new model has any price
+    reload.check_price_moves(read(""), wanted)  # a new model has any price
 
 
 def test_multiplier_counts_as_every_price() -> None:
     running, wanted = (read(model(f"multiplier: {n}")) for n in (1, 11))
     with pytest.raises(ConfigFaults) as refused:
-        check_price_moves(running, wanted)
+        reload.check_price_moves(running, wanted)
     assert [fault.path for fault in refused.value.faults] == [
         "models[0].price.input",
         "models[0].price.output",
