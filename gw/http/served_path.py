@@ -101,7 +101,8 @@ class PathHandler(RequestHandler):
 
     def prepare(self) -> None:
         length = self.request.headers.get("Content-Length", "0")
-        if self.row.body_bytes_max and length.isdigit() and int(length[:20]) > IGNORED_BYTES_MAX:
+        is_length = length.isascii() and length.isdigit()  # others are Tornado's to refuse
+        if self.row.body_bytes_max and is_length and int(length[:20]) > IGNORED_BYTES_MAX:
             raise PathRefused(413, {"Connection": "close"})
 
     def data_received(self, chunk: bytes) -> None:

@@ -1,5 +1,6 @@
 """Every path of the admin listener has the guards that its row states, and is open without them."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from inspect import isawaitable
@@ -52,6 +53,16 @@ async def test_request_is_stopped(guard: Guard, row: AdminRow, method: str) -> N
     assert b"example" not in response.body
     if method != "HEAD":
         assert code_of(response.body) == (guard.code if row.route else str(guard.status))
+
+
+async def test_length_in_other_digits_is_no_request() -> None:
+    head = b"POST /admin/v1/accounts HTTP/1.1\r\nHost: localhost\r\nContent-Length: \xb2\r\n\r\n{}"
+    async with AdminWorld(list(ROUTES)).served() as address, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+        writer.write(head)
+        response = await reader.read()
+        writer.close()
+    assert response.partition(b"\r\n")[0] in (b"", b"HTTP/1.1 400 Bad Request")
 
 
 def test_every_guard_is_somewhere() -> None:
