@@ -96,13 +96,18 @@ def in_force(running: Config, wanted: Config) -> Config:
     A key that waits would else hold for what reads it now, and not for what read it at the start.
     """
     waiting = [one.name for _, one, key in declared(Config) if not key.is_live]
+    waiting += ["tls"] if _switches_tls(running, wanted) else []
     return replace(wanted, **{name: getattr(running, name) for name in waiting})
+
+
+def _switches_tls(running: Config, wanted: Config) -> bool:
+    return (running.tls is None) != (wanted.tls is None)
 
 
 def needing_restart(running: Config, wanted: Config) -> list[str]:
     """Return the changed keys that need a restart of the process."""
-    is_switched = (running.tls is None) != (wanted.tls is None)
-    return [*_waiting("", Config, running, wanted), *(["tls"] if is_switched else [])]
+    switched = ["tls"] if _switches_tls(running, wanted) else []
+    return [*_waiting("", Config, running, wanted), *switched]
 
 
 def _waiting(path: str, record: type, running: Any, wanted: Any) -> Iterator[str]:

@@ -83,6 +83,8 @@ def test_certificate_is_read_again_and_tls_is_not_switched() -> None:
     other = replace(RUNNING, tls=Certificate(SOURCE.parent, SOURCE))
     assert reload.needing_restart(one, other) == []
     assert reload.needing_restart(RUNNING, one) == reload.needing_restart(one, RUNNING) == ["tls"]
+    assert reload.in_force(one, other).tls == other.tls
+    assert (reload.in_force(RUNNING, one), reload.in_force(one, RUNNING)) == (RUNNING, one)
 
 
 def test_difference_names_what_changed_and_shows_prices_alone() -> None:
