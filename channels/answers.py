@@ -73,7 +73,10 @@ class AnswerBudget:
                     self._cut_slowest(others)
         finally:
             answer.is_waiting = False
-        answer.size_bytes += more
+        if answer in self._answers.get(owner, ()):
+            answer.size_bytes += more
+        else:  # it has ended meanwhile, for work that outlives its request
+            shares.give_back(owner, more)
 
     def note(self, answer: Answer, more: int) -> None:
         """Count bytes that are there already, or not needed after all (negative).

@@ -132,3 +132,14 @@ async def test_client_that_leaves_while_its_answer_waits_leaves_nothing() -> Non
     holder.reads()
     assert budget.used_bytes == 0
     await leaving.answer.grow(0)
+
+
+async def test_work_that_outlives_its_request_while_it_waits_leaves_nothing() -> None:
+    budget = AnswerBudget(Shares(4 * MB, 4 * MB))
+    holder, leaving = Client(budget, "a"), Client(budget, "a")
+    await holder.gets(4 * MB)
+    detached = await settled(leaving.answer.grow(4 * MB))
+    leaving.answer.end()  # the client has left, and the work continues without it
+    holder.reads()
+    await detached
+    assert budget.used_bytes == 0
