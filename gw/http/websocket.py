@@ -279,6 +279,11 @@ class SocketStream(asyncio.BufferedProtocol):
         self._out.transport.close()
         self._wake()
 
+    def abort(self) -> None:
+        """Close it, and drop what the client has not read."""
+        self._out.transport.abort()
+        self._wake()
+
     def closed(self) -> bool:
         return self._is_lost or self._out.transport.is_closing()
 
@@ -484,6 +489,12 @@ class Socket:
         if self._stream is not None:
             self._protocol._abort()
 
+    def abort(self) -> None:
+        """Do the same, and drop what the client has not read."""
+        if self._stream is not None:
+            self._stream.abort()
+            self._protocol._abort()
+
     # Called by Tornado's protocol
 
     def select_subprotocol(self, names: list[str]) -> str | None:
@@ -583,6 +594,9 @@ class SocketRequest(AnsweredRequest):
         self._owner = ""
         self._sent: Future[None] | None = None  # done when the response is sent
 
+    def __repr__(self) -> str:
+        return f"<SocketRequest {self.path}>"
+
     async def run(
         self, endpoint: HttpEndpoint, serve: Callable[[TornadoHandler], Awaitable[None]]
     ) -> None:
@@ -609,6 +623,8 @@ class SocketRequest(AnsweredRequest):
             OWNER.set(handler.owner)
             KEEPER.set(self)
             await serve(handler)
+            if not (self.is_finished or self.client_gone):
+                handler.finish()
         except asyncio.CancelledError:
             if not self._is_cut:
                 raise
@@ -618,15 +634,20 @@ class SocketRequest(AnsweredRequest):
         except Exception as error:  # noqa: BLE001  the top of a request: every fault is reported
             self._fail(handler, error)
         finally:
-            if not self.is_finished and not self.client_gone:
-                handler.finish()
-            handler.release()
-            self.forget_body()
-            if self._sent is None or self._sent.done():
-                self.leave_answer()
-            else:
-                self._sent.add_done_callback(lambda _: self.leave_answer())
-            services.in_flight.leave(self)
+            try:
+                if not (self.is_finished or self.client_gone):
+                    handler.finish()
+            finally:
+                self._release(handler)
+
+    def _release(self, handler: TornadoHandler) -> None:
+        handler.release()
+        self.forget_body()
+        if self._sent is None or self._sent.done():
+            self.leave_answer()
+        else:
+            self._sent.add_done_callback(lambda _: self.leave_answer())
+        self._application.services.in_flight.leave(self)
 
     async def _receive(self) -> None:
         assert self._message is not None
@@ -701,7 +722,9 @@ class SocketRequest(AnsweredRequest):
 
     def finish(self, chunk: bytes, status: int) -> Future[None]:
         self.is_finished = True
-        self._sink.take(chunk)
-        self._application.services.metrics.http_response(route=self._route, status=status)
-        self._sent = self._sink.end()
+        try:
+            self._sink.take(chunk)
+        finally:  # a client whose response cannot be sent learns that
+            self._application.services.metrics.http_response(route=self._route, status=status)
+            self._sent = self._sink.end()
         return self._sent

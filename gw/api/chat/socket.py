@@ -174,7 +174,7 @@ class Turn:
 
     def cut(self) -> None:
         """See Sink."""
-        self._socket.end()
+        self._socket.abort()
 
     def _event(self, data: bytes) -> None:
         self._sent = self._socket.send(data)

@@ -6,6 +6,7 @@ message at all closes the socket (`test_socket.py`).
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
@@ -14,10 +15,11 @@ import pytest
 
 from channels.answers import KEEPER
 from channels.body_budget import BodyBudget
+from channels.http.sse import EVENT_BYTES_MAX
 from channels.registry import Registry
 from channels.shares import OWNER
 from gw.api.chat.responses import ResponsesHandler
-from tests.support.aio import eventually
+from tests.support.aio import both_loops, eventually
 from tests.support.logs import logs
 from tests.support.rows import each
 from tests.support.specs import make_channel, make_model
@@ -143,3 +145,48 @@ async def test_answer_to_a_message_counts_for_its_account_until_it_is_read(
         response.cut()
         assert await socket.client.ended()
         await eventually(lambda: world.services.answers.used_bytes == 0)
+
+
+def responds_with(monkeypatch: pytest.MonkeyPatch, event: bytes) -> None:
+    async def on_post(handler: ResponsesHandler) -> None:
+        handler.set_header("Content-Type", "text/event-stream")
+        handler.write(event)
+
+    monkeypatch.setattr(ResponsesHandler, "on_post", on_post)
+
+
+@both_loops
+async def test_answer_of_a_message_is_dropped_when_its_slow_reader_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = a_world(remembers=True)
+    responds_with(monkeypatch, b'data: "' + b"x" * 16 * MIB + b'"\n\n')
+    async with served(world.application()) as address, opened(address) as socket:
+        await socket.send(frame(body(type="response.create")))
+        answers = world.services.answers._answers
+        await eventually(lambda: "acct_1" in answers)
+        (answer,) = answers["acct_1"]
+        await eventually(lambda: not len(world.in_flight))
+        assert answer.unsent() > MIB
+        answer.cut()
+        got = 0  # the rest is not kept for its client
+        with suppress(ConnectionResetError):
+            while piece := await socket.client.reader.read(MIB):
+                got += len(piece)
+        assert got < 16 * MIB
+        await eventually(lambda: world.services.answers.used_bytes == 0)
+
+
+@logs("request_failed")
+async def test_message_whose_response_no_event_can_carry_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = a_world(remembers=True)
+    responds_with(monkeypatch, b"data: " + b"x" * EVENT_BYTES_MAX + b"\n\n")
+    async with served(world.application()) as address, opened(address) as socket:
+        await eventually(lambda: not len(world.in_flight))
+        before = held_by(world)
+        await socket.send(frame(body(type="response.create", input="x" * 100_000)))
+        assert await socket.refusal() == (502, "upstream_error")
+        await eventually(lambda: held_by(world) == before)
+        assert world.services.answers.used_bytes == 0
