@@ -90,7 +90,8 @@ def usd_or_more(text: str) -> int:
 
 def count(text: str) -> int:
     """Read an integer from 1. Raises Invalid."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= COUNT_MAX):
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(COUNT_MAX))
+    if not is_number or not 1 <= int(text) <= COUNT_MAX:
         raise Invalid(f"{text[:40]!a} is not a whole number from 1 on")
     return int(text)
 

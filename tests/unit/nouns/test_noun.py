@@ -10,7 +10,7 @@ import pytest
 from actors.store.queries import QueryFileFault, load
 from gw.cli.arguments import Parser
 from gw.keys.key import KEY
-from gw.nouns import kinds
+from gw.nouns import kinds, values
 from gw.nouns.member import Member, Setting
 from gw.nouns.noun import MisstatedNoun, Noun
 from gw.nouns.refused import Invalid
@@ -118,6 +118,13 @@ def test_what_operators_may_not_give_is_refused() -> None:
         BOAT.settings_of({"yard": "theirs"})
     with pytest.raises(Invalid):
         BOAT.new_of(msgspec.convert({"name": " "}, BOAT.New), REGISTRY)
+
+
+def test_count_is_one_of_its_column() -> None:
+    assert (values.count("1"), values.count(str(values.COUNT_MAX))) == (1, values.COUNT_MAX)
+    for text in ("0", "-1", "1.5", "²", "", str(values.COUNT_MAX + 1), "0" * 10 + "1" + "0" * 10):
+        with pytest.raises(Invalid):
+            values.count(text)
 
 
 def test_column_that_is_none_is_not_put_into_statements() -> None:
