@@ -80,13 +80,13 @@ class Call:
         except BaseException:
             self.leave()
             raise
+        is_closed = response.is_broken or response.headers.get("connection", "").lower() == "close"
+        if is_closed or not self._is_kept:
+            self.leave()
         # Of the gateway's own: either when to return, or that it is of no use.
         if response.status == 503 and response.trace:
             is_useless = response.headers.get("x-should-retry") == "false"
             assert ("retry-after" in response.headers) != is_useless
-        is_closed = response.is_broken or response.headers.get("connection", "").lower() == "close"
-        if is_closed or not self._is_kept:
-            self.leave()
         for judge in JUDGES:
             judge(self._method.decode(), self._target.decode(), response)
         return response

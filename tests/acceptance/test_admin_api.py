@@ -437,8 +437,10 @@ def test_ledger_is_proved_by_one_at_a_time(shared: Deployment, admin: AdminClien
     statuses = sorted(reply.status for reply in replies)
     assert statuses[0] == 200
     assert set(statuses) <= {200, 409}
+    # A response waits ten seconds for its proof, which on a busy machine may go on.
+    until(lambda: not admin.get("ledger/proof").json["is_running"], what="the end of the proof")
     state = admin.get("ledger/proof").json
-    assert (state["is_running"], state["last"]["ok"], state["last"]["rows"]) == (False, True, [])
+    assert (state["last"]["ok"], state["last"]["rows"]) == (True, [])
     assert state["last"]["counts"]["accounts"] >= 1
     assert state["last"]["proved_by"].startswith("token tests write")
 
