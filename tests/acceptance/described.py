@@ -143,9 +143,22 @@ def _faults(operation: Mapping[str, Any], response: Response, *, is_closed: bool
     elif kind == "text/event-stream":
         data = schema["properties"]["data"]
         data = data.get("anyOf", [data])[0]["contentSchema"]
-        events = [one for one in response.events if one != b"[DONE]"]
+        events = [one for one in response.events if one != b"[DONE]" and _is_described(one)]
         for event in dict.fromkeys((*events[:EVENTS_JUDGED], *events[-EVENTS_JUDGED:])):
             yield from _judged(event, _validator(data, is_closed=False))
+
+
+def _is_described(event: bytes) -> bool:
+    """Whether it is no error of an upstream in a form of its own, which is passed on as it came."""
+    try:
+        value = json.loads(event)
+    except ValueError:
+        return True
+    if not isinstance(value, dict):
+        return True
+    if "choices" in value:
+        return value["choices"] is not None
+    return value.get("object") != "error" and not value.keys() & {"error", "code"}
 
 
 def _judged(data: bytes, validator: Any) -> Iterator[str]:

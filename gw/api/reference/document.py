@@ -42,6 +42,7 @@ One gateway in front of many model providers, prepaid from one balance per accou
 _MIB = 1024 * 1024
 _BODY_BYTES_MAX: int = keys_of(Config)["max_body_mb"].default
 _FORM = "multipart/form-data"
+_EVENT = "An event of the stream. An upstream's error amid it is passed on as it came."
 
 
 def document(rows: Sequence[Endpoint]) -> bytes:
@@ -169,7 +170,7 @@ class _Document:
         return {
             "schema": {
                 "type": "object",
-                "description": "An event of the stream.",
+                "description": _EVENT,
                 "properties": {"event": {"type": "string"}, "data": data},
                 "required": ["data"],
             }
