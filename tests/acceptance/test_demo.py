@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from av.container import InputContainer
 from loadtests.rig.client import fetch
 from loadtests.rig.processes import gw
 from loadtests.rig.waiting import PATIENCE_SECONDS, until
+from tests.support.demo import running_demo
 
 pytestmark = pytest.mark.long
 
@@ -28,20 +28,7 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
     keys, log = [], data_dir / "demo.log"
     for _ in range(2):
         began = int(time.time())
-        with log.open("w") as result:
-            demo = subprocess.Popen(
-                [sys.executable, "-m", "gw", "demo", "--config", str(config)],
-                stdout=subprocess.PIPE,
-                stderr=result,
-                text=True,
-            )
-        assert demo.stdout is not None
-        try:
-            text = ""
-            while " ledger verify" not in text:
-                line = demo.stdout.readline()
-                assert line, log.read_text()
-                text += line
+        with running_demo(config, log) as (demo, text):
             # Its own key, and that of the agent.
             keys.append(sorted(set(re.findall(r"sk-platform-[0-9a-f]{64}", text))))
             assert len(keys[-1]) == 2
@@ -61,10 +48,6 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=PATIENCE_SECONDS) == 0
             check_terminal(log.read_text().splitlines())
-        finally:
-            demo.kill()
-            demo.wait()
-            demo.stdout.close()
     assert keys[0] == keys[1]
 
 

@@ -21,6 +21,7 @@ from loadtests.rig.processes import gw
 from loadtests.rig.waiting import PATIENCE_SECONDS
 from tests.acceptance import described
 from tests.support import javascript
+from tests.support.demo import running_demo
 
 pytestmark = pytest.mark.long
 
@@ -61,20 +62,7 @@ class Demo:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     config = tmp_path_factory.mktemp("demo") / "gw.yaml"
     log = config.with_name("demo.log")
-    with log.open("w") as written:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gw", "demo", "--config", str(config)],
-            stdout=subprocess.PIPE,
-            stderr=written,
-            text=True,
-        )
-    assert process.stdout is not None
-    try:
-        text = ""
-        while " ledger verify" not in text:
-            line = process.stdout.readline()
-            assert line, log.read_text()
-            text += line
+    with running_demo(config, log) as (process, text):
         (account,) = {one["account_id"] for one in gw(config, "agent", "list")["agents"]}
         gw(config, "account", "topup", account, "100000")
         (url,) = re.findall(r"gateway is running at (\S+) ", text)
@@ -84,10 +72,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         assert '"level":"error"' not in log.read_text(), "a fault of the gateway's own"
         process.terminate()
         assert process.wait(timeout=PATIENCE_SECONDS) == 0
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def calls() -> Iterator[tuple[str, str, str, Any]]:
