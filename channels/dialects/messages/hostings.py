@@ -17,6 +17,7 @@ from channels.dialects.address import MODEL, Address
 from channels.dialects.hosting import Hosting, TierHeader
 from channels.dialects.messages import converse_response
 from channels.dialects.messages.converse_request import TIERS, converse_body
+from channels.dialects.messages.converse_usage import TIERED
 from channels.errors import UpstreamMalformed
 from channels.http.event_stream import EventMessage, server_sent
 from channels.json.json_object import InvalidJson, JsonObject
@@ -44,7 +45,7 @@ def stated(data: bytes, tier: str, within: str = "") -> bytes:
 
     `within` names the member that has the response. What cannot be read is left to the meter.
     """
-    if tier not in converse_response.TIERED:
+    if tier not in TIERED:
         return data
     try:
         members = JsonObject.parse(data)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.messages import converse_response
+from channels.dialects.messages import converse_decoder
 from channels.dialects.messages.converse_response import ConverseStream, messages_body
 from channels.dialects.messages.meter import MessagesMeter
 from channels.dialects.token_counts import Usage
@@ -245,7 +245,7 @@ def test_slip_in_the_conversion_is_no_fault_of_the_upstream(
     def slip(stated: object) -> None:
         raise AttributeError("get")
 
-    monkeypatch.setattr(converse_response, "_usage", slip)
+    monkeypatch.setattr(converse_decoder, "write_usage", slip)
     with pytest.raises(AttributeError):
         messages_body(json.dumps(WHOLE).encode(), "m")
     with pytest.raises(AttributeError):
