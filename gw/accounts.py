@@ -43,7 +43,14 @@ class NewAccount(_NamedAndLimited):
     """A new account, with its first credit."""
 
     credit_nano_usd: Annotated[
-        int, Member(kinds.USD, "credit to begin with", name="credit_usd", before="rpm_limit")
+        int,
+        Member(
+            kinds.USD,
+            "credit to begin with",
+            name="credit_usd",
+            form="credit",
+            before="rpm_limit",
+        ),
     ] = 0
     with_trial: Annotated[
         bool,

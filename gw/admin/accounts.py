@@ -5,7 +5,8 @@ The table is `gw/accounts.py`, the credit `actors/wallet/ledger.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from actors.store.session import Session, Statements
 from actors.wallet.ledger import correct as book_correction
@@ -16,12 +17,56 @@ from gw.accounts import ACCOUNT, Account, NewAccount
 from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.admin.pagination import Page, PageQuery, newest
+from gw.nouns import kinds, values
+from gw.nouns.given import Given
+from gw.nouns.member import Member
 from gw.nouns.noun import Changes
 from gw.nouns.refused import Invalid, Refused
-from gw.nouns.values import read_reason
 
 # (reference 5.1)
 TOP_UP_MIN_NANO_USD = NANO_PER_USD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUp:
+    """Credit for an account: 1 USD or more."""
+
+    amount_nano_usd: Annotated[
+        int,
+        Member(
+            # That a negative amount is too little, too, `check_top_up` says.
+            replace(kinds.USD, metavar="USD", parse=values.usd),
+            "1 or more",
+            name="amount_usd",
+            option="amount",
+            is_positional=True,
+        ),
+    ]
+    reference: Annotated[
+        str | None,
+        Member(kinds.LABEL, "of the payment", has_option=False, has_field=False),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """An amount to book, negative too, that no top-up and no call explains."""
+
+    amount_nano_usd: Annotated[
+        int,
+        Member(
+            replace(kinds.SIGNED_USD, metavar="USD"),
+            "such as 2.50 or -2.50",
+            name="amount_usd",
+            option="amount",
+            is_positional=True,
+        ),
+    ]
+    reason: Annotated[str, Member(kinds.REASON, "for the audit trail")]
+
+
+TOP_UP: Given[TopUp] = Given("TopUp", TopUp)
+CORRECTION: Given[Correction] = Given("Correction", Correction)
 
 
 async def page(database: Statements, query: PageQuery) -> Page[Account]:
@@ -49,23 +94,12 @@ def check_top_up(amount_nano_usd: int) -> None:
         )
 
 
-async def top_up(
-    session: Session,
-    actor: Actor,
-    account_id: str,
-    amount_nano_usd: int,
-    *,
-    reference: str | None = None,
-) -> Account:
-    """Credit an account; `reference` identifies the payment in the audit trail.
-
-    Raises UnknownAccount, Refused.
-    """
-    check_top_up(amount_nano_usd)
-    await credit(session, account_id, amount_nano_usd, kind="topup")
-    details: dict[str, Any] = {"amount_usd": format_usd(amount_nano_usd)}
-    if reference is not None:
-        details["reference"] = reference
+async def top_up(session: Session, actor: Actor, account_id: str, new: TopUp) -> Account:
+    """Credit an account. Raises UnknownAccount, Refused."""
+    check_top_up(new.amount_nano_usd)
+    await credit(session, account_id, new.amount_nano_usd, kind="topup")
+    noted = TOP_UP.noted_new(new)
+    details = {name: value for name, value in noted.items() if value is not None}
     await audit.note(
         session, actor, "account.topup", account_id, account_id=account_id, details=details
     )
@@ -78,16 +112,14 @@ def check_correction(amount_nano_usd: int) -> None:
         raise Invalid("a correction is of more or less than 0 USD")
 
 
-async def correct(
-    session: Session, actor: Actor, account_id: str, amount_nano_usd: int, *, reason: str
-) -> Account:
+async def correct(session: Session, actor: Actor, account_id: str, new: Correction) -> Account:
     """Book a correction, negative too, as an entry of its own; the audit trail has the reason.
 
     Raises UnknownAccount, BalanceOutOfRange, Invalid.
     """
-    check_correction(amount_nano_usd)
-    details = {"amount_usd": format_usd(amount_nano_usd), "reason": read_reason(reason)}
-    await book_correction(session, account_id, amount_nano_usd)
+    check_correction(new.amount_nano_usd)
+    details = CORRECTION.noted_new(new)
+    await book_correction(session, account_id, new.amount_nano_usd)
     await audit.note(
         session, actor, "account.correct", account_id, account_id=account_id, details=details
     )

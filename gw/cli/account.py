@@ -20,7 +20,7 @@ from gw.admin import accounts as admin
 from gw.admin import prices
 from gw.admin.prices import AgreedPriceView
 from gw.cli import arguments
-from gw.cli.arguments import Verb, option
+from gw.cli.arguments import Verb
 from gw.cli.context import Context
 from gw.cli.failures import UsageFault
 from gw.cli.output import Result, sheet, table
@@ -55,24 +55,14 @@ def _verbs() -> Iterator[Verb]:
         "topup",
         "add credit to an account",
         topup,
-        [with_id, option("amount", metavar="USD", type=arguments.usd, help="1 or more")],
+        [with_id, admin.TOP_UP.add_options],
         lambda options: admin.check_top_up(options.amount),
     )
     yield Verb(
         "correct",
         "book a correction, negative too, as an entry of its own",
         correct,
-        [
-            with_id,
-            option("amount", metavar="USD", type=arguments.usd, help="such as 2.50 or -2.50"),
-            option(
-                "--reason",
-                metavar="TEXT",
-                type=arguments.reason,
-                required=True,
-                help="for the audit trail",
-            ),
-        ],
+        [with_id, admin.CORRECTION.add_options],
         lambda options: admin.check_correction(options.amount),
     )
     text = "set or lift limits"
@@ -135,16 +125,16 @@ async def show(context: Context, options: Namespace) -> Result:
 
 
 async def topup(context: Context, options: Namespace) -> Result:
+    new = admin.TOP_UP.of_options(options, context.config.registry)
     async with context.change() as (session, actor):
-        made = await admin.top_up(session, actor, options.id, options.amount)
+        made = await admin.top_up(session, actor, options.id, new)
     return _result(context, made)
 
 
 async def correct(context: Context, options: Namespace) -> Result:
+    new = admin.CORRECTION.of_options(options, context.config.registry)
     async with context.change() as (session, actor):
-        made = await admin.correct(
-            session, actor, options.id, options.amount, reason=options.reason
-        )
+        made = await admin.correct(session, actor, options.id, new)
     return _result(context, made)
 
 

@@ -78,9 +78,6 @@ def add_command(
 label = as_option(values.label)
 user_name = as_option(values.user_name)
 identifier = as_option(values.identifier)
-usd = as_option(values.usd)
-reason = as_option(values.read_reason)
-usd_or_more = as_option(values.usd_or_more)
 count = as_option(values.count)
 instant = as_option(values.instant)
 

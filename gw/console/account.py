@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.store.queries import load
 from actors.wallet.money import format_usd
-from gw.accounts import ACCOUNT, NewAccount
+from gw.accounts import ACCOUNT
 from gw.admin import accounts as handled
 from gw.api.logs.summary import read_sums
 from gw.api.logs.visibility import Visibility
@@ -20,7 +20,6 @@ from gw.console.plots import days_plot, models_plot
 from gw.console.texts import TEXTS
 from gw.cursors import Position, write_position
 from gw.instants import format_instant, midnight
-from gw.nouns import values
 
 SQL = load("gw.console", "account.sql", ACCOUNT.sql)
 PAGE = 50
@@ -52,16 +51,13 @@ class AccountsHandler(ConsoleHandler):
             "accounts.html",
             accounts=rows[:PAGE],
             search=search or "",
+            form=ACCOUNT.new_form,
             after=write_position(Position(more.created_at, more.id)) if more else None,
         )
 
     async def on_post(self) -> None:
-        name, credit = self.field("name"), self.field("credit")
         async with change(self) as (transaction, actor):
-            new = NewAccount(
-                name=values.label(name),
-                credit_nano_usd=values.usd_or_more(credit) if credit else 0,
-            )
+            new = ACCOUNT.new_of_form(self, self.services.current.registry)
             made = await handled.create(transaction, actor, new)
         self.redirect(f"/accounts/{made.id}", status=303)
 
@@ -95,7 +91,11 @@ class AccountHandler(ConsoleHandler):
         self.page(
             "account.html",
             account=account,
-            form=ACCOUNT.form,
+            forms={
+                "limits": ACCOUNT.form,
+                "topup": handled.TOP_UP.new_form,
+                "correct": handled.CORRECTION.new_form,
+            },
             total=total,
             days=sorted(sums["day"], key=lambda one: one.name, reverse=True),
             models=sorted(sums["model"], key=lambda one: (-one.cost_nano_usd, one.name)),
@@ -113,18 +113,15 @@ class AccountHandler(ConsoleHandler):
     async def on_post(self, account_id: str) -> None:
         """Apply an operator's change: credit, correction, limits, whether the keys are enabled."""
         await self.account(account_id)
-        act = self.field("act")
+        act, registry = self.field("act"), self.services.current.registry
         async with change(self) as (transaction, actor):
             if act == "topup":
-                await handled.top_up(
-                    transaction, actor, account_id, values.usd(self.field("amount"))
-                )
+                top_up = handled.TOP_UP.new_of_form(self, registry)
+                await handled.top_up(transaction, actor, account_id, top_up)
             elif act == "correct":
-                amount = values.usd(self.field("amount"))
-                reason = self.field("reason")
-                await handled.correct(transaction, actor, account_id, amount, reason=reason)
+                correction = handled.CORRECTION.new_of_form(self, registry)
+                await handled.correct(transaction, actor, account_id, correction)
             elif act == "limits":
-                registry = self.services.current.registry
                 limits = ACCOUNT.of_form(self, ACCOUNT.form, registry)
                 await handled.change(transaction, actor, account_id, limits)
             elif act in ("enable", "disable"):

@@ -50,6 +50,10 @@ class Renderer:
         """Return the label of a form's field: the page's text, or else the member's name."""
         return TEXTS.get(f"{page}.{member.form}", member.name.replace("_", " ").capitalize())
 
+    def word(self, page: str, word: str) -> str:
+        """Return the text of a choice."""
+        return TEXTS.get(f"{page}.{word}", word)
+
     def null(self, page: str, member: Member) -> str:
         """Return what an empty field of a form means."""
         return TEXTS.get(f"{page}.no_{member.form}", "")

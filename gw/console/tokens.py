@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gw.admin import tokens
-from gw.admin.tokens import SCOPES, NewToken
+from gw.admin.tokens import TOKEN
 from gw.console.changes import change
 from gw.console.pages import ConsoleHandler
-from gw.nouns import values
 
 TOKENS_PAGE = 100
 
@@ -24,11 +23,10 @@ class TokensHandler(ConsoleHandler):
                 await tokens.revoke(transaction, actor, self.field("id"))
             self.redirect("/tokens", status=303)
             return
-        scope = next((one for one in SCOPES if one == self.field("scope")), None)
-        if act != "create" or scope is None:
+        if act != "create":
             self.refuse(400, "error.request")
         async with change(self) as (transaction, actor):
-            new = NewToken(name=values.label(self.field("name")), scope=scope)
+            new = TOKEN.new_of_form(self, self.services.current.registry)
             _, text = await tokens.create(transaction, actor, new)
         await self._show(text)
 
@@ -41,5 +39,5 @@ class TokensHandler(ConsoleHandler):
             tokens=found[start : start + TOKENS_PAGE],
             next_start=start + TOKENS_PAGE if len(found) > start + TOKENS_PAGE else None,
             text=text,
-            scopes=SCOPES,
+            form=TOKEN.new_form,
         )

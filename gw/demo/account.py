@@ -37,7 +37,8 @@ async def open_account(database: Database, secret: Secret) -> DemoKey:
         new = NewAccount(name=NAME)
         account = found[0] if found else await admin_accounts.create(session, actor, new)
         if account.available_nano_usd <= 0:
-            account = await admin_accounts.top_up(session, actor, account.id, CREDIT_NANO_USD)
+            top_up = admin_accounts.TopUp(amount_nano_usd=CREDIT_NANO_USD)
+            account = await admin_accounts.top_up(session, actor, account.id, top_up)
     wish = KeyWish(account_id=account.id, name=NAME, account_logs=True)
     key_id, text = await find_or_issue(database, secret, wish)
     return DemoKey(text, key_id, account.id, format_usd(account.balance_nano_usd))

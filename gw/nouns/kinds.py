@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from actors.wallet.money import format_usd
@@ -12,6 +12,7 @@ from channels.registry import Registry
 from gw.instants import format_instant
 from gw.nouns import values
 from gw.nouns.member import Form, Kind, Member, Options
+from gw.nouns.refused import Invalid
 
 # What a form sends of models: all of them or some, and which.
 WHICH, MODEL = "which", "model"
@@ -24,13 +25,19 @@ class Choice(Kind):
 
     words: Sequence[str] = ()
 
+    def read_form(self, form: Form, member: Member) -> str:
+        word = form.field(member.form)
+        if word not in self.words:
+            raise Invalid(f"{word!a} is none of {', '.join(self.words)}")
+        return word
+
     def _choices(self) -> dict[str, Any]:
         return {"choices": self.words}
 
 
 def choice(words: Sequence[str]) -> Choice:
     """Return the kind of one of these words."""
-    return Choice(json=Literal[tuple(words)], words=words)
+    return Choice(json=Literal[tuple(words)], words=words, control="choice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +162,19 @@ USD = Kind(
     decode=values.usd_or_more,
     show=format_usd,
     write=format_usd,
+)
+SIGNED_USD = replace(
+    USD,
+    json=values.SignedUsd,
+    input=(("inputmode", "decimal"), ("pattern", "-?[0-9]+([.][0-9]{1,9})?")),
+    parse=values.usd,
+    decode=values.usd,
+)
+REASON = Kind(
+    json=values.Reason,
+    characters_max=values.REASON_CHARACTERS_MAX,
+    parse=values.read_reason,
+    decode=values.read_reason,
 )
 COUNT = Kind(
     json=values.Limit,

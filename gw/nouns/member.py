@@ -79,6 +79,7 @@ class Kind:
     sql: str = "text"
     metavar: str = "TEXT"
     control: str = "text"
+    characters_max: int = 200  # of its element in a form
     # Attributes of its element in a form.
     input: Sequence[tuple[str, str]] = ()
     parse: Callable[[str], Any] = str
@@ -132,10 +133,15 @@ class Kind:
         return getattr(options, member.dest)
 
     def read_form(self, form: Form, member: Member) -> Any:
-        """Return the value of a form's field; an empty one is null. Raises Invalid."""
+        """Return the value of a form's field; an empty one is null, or the default.
+
+        Raises Invalid.
+        """
         text = form.field(member.form)
         if not text and member.is_nullable:
             return None
+        if not text and not member.is_required:
+            return member.default
         return (self.parse_form or self.parse)(text)
 
     def _choices(self) -> dict[str, Any]:
@@ -203,6 +209,12 @@ class Member:
     def as_type(self, kind: Any) -> Any:
         """Return a type of JSON with null, if the member may be."""
         return kind | None if self.is_nullable else kind
+
+    def value_of(self, record: Any) -> Any:
+        """Return the value that a form begins with: a record's, or without one the default."""
+        if record is not None:
+            return getattr(record, self.field)
+        return None if self.is_required else self.default
 
     def show(self, value: Any) -> Any:
         """Return a value as JSON shows it."""

@@ -177,6 +177,34 @@ def test_a_form_of_another_site_or_session_changes_nothing(
     assert "amount_usd 5" in operator.text
 
 
+def test_the_form_of_a_new_account_has_the_members_that_it_is_given(
+    h: Deployment, operator: Visitor
+) -> None:
+    operator.get("/accounts")
+    fields = set(re.findall(r'<input [^>]*name="(\w+)"', operator.page))
+    assert {"name", "credit", "trial", "rpm", "concurrency"} <= fields
+    assert operator.post("/accounts", {"name": " "}).status_code == 400
+    assert operator.post("/accounts", {"name": "x", "credit": "-1"}).status_code == 400
+    for form, stored in (
+        ({"name": NASTY}, (0, None)),
+        ({"name": NASTY, "credit": "2.5", "trial": "on", "rpm": "7"}, (2_800_000_000, 7)),
+    ):
+        operator.get("/accounts")
+        made = operator.post("/accounts", form)
+        assert made.status_code == 303, made.text
+        account = made.headers["Location"].rpartition("/")[2]
+        (row,) = h.query("SELECT name, rpm_limit FROM accounts WHERE id = %s", account)
+        assert row == {"name": NASTY, "rpm_limit": stored[1]}
+        (credits,) = h.query(
+            "SELECT coalesce(sum(amount_nano_usd), 0)::bigint AS nano FROM entries"
+            " WHERE account_id = %s",
+            account,
+        )
+        assert credits["nano"] == stored[0]
+        operator.get(f"/accounts/{account}")
+        assert "<script>alert" not in operator.page
+
+
 def test_a_form_is_booked_once(h: Deployment, tenant: Tenant, operator: Visitor) -> None:
     path, form = f"/accounts/{tenant.account}", {"act": "topup", "amount": "5"}
     operator.get(path)

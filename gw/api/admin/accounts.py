@@ -12,21 +12,6 @@ from gw.admin import accounts as admin
 from gw.admin.pagination import PageQuery
 from gw.api.admin.noun_routes import NounRoutes
 from gw.api.admin.table import AdminCall, Route, route
-from gw.nouns import values
-
-
-class TopUp(Struct, forbid_unknown_fields=True):
-    """Credit for an account: 1 USD or more."""
-
-    amount_usd: values.Usd
-    reference: values.Name | None = None
-
-
-class Correction(Struct, forbid_unknown_fields=True):
-    """An amount to book, negative too, that no top-up and no call explains."""
-
-    amount_usd: values.SignedUsd
-    reason: values.Reason
 
 
 class CorrectionView(Struct, frozen=True):
@@ -51,33 +36,18 @@ class TopUpView(Struct, frozen=True):
 
 async def top_up(call: AdminCall, session: Session) -> TopUpView:
     """Credit an account."""
-    body: TopUp = call.body
-    reference = None if body.reference is None else values.label(body.reference)
-    amount = values.usd(body.amount_usd)
-    account = await admin.top_up(
-        session, call.actor, call.path["account_id"], amount, reference=reference
-    )
-    return TopUpView(
-        account.id,
-        format_usd(amount),
-        reference,
-        *_balances(account),
-    )
+    new = admin.TOP_UP.new_of(call.body, call.registry)
+    account = await admin.top_up(session, call.actor, call.path["account_id"], new)
+    amount = format_usd(new.amount_nano_usd)
+    return TopUpView(account.id, amount, new.reference, *_balances(account))
 
 
 async def correct_account(call: AdminCall, session: Session) -> CorrectionView:
     """Book a correction, negative too."""
-    body: Correction = call.body
-    amount, reason = values.usd(body.amount_usd), values.read_reason(body.reason)
-    account = await admin.correct(
-        session, call.actor, call.path["account_id"], amount, reason=reason
-    )
-    return CorrectionView(
-        account.id,
-        format_usd(amount),
-        reason,
-        *_balances(account),
-    )
+    new = admin.CORRECTION.new_of(call.body, call.registry)
+    account = await admin.correct(session, call.actor, call.path["account_id"], new)
+    amount = format_usd(new.amount_nano_usd)
+    return CorrectionView(account.id, amount, new.reason, *_balances(account))
 
 
 def _balances(account: Account) -> tuple[str, str]:
@@ -90,12 +60,19 @@ ROUTES: tuple[Route, ...] = (
     _OF.create("Make an account with its first credit.", admin.create, scope="accounts"),
     _OF.show("One account: balance, what is held for calls under way, limits.", accounts.show),
     _OF.set("Set limits, models of agents, and whether the account's keys work.", admin.change),
-    route("POST", "accounts/{account_id}/topups", top_up, body=TopUp, status=201, scope="topups"),
+    route(
+        "POST",
+        "accounts/{account_id}/topups",
+        top_up,
+        body=admin.TOP_UP.New,
+        status=201,
+        scope="topups",
+    ),
     route(
         "POST",
         "accounts/{account_id}/corrections",
         correct_account,
-        body=Correction,
+        body=admin.CORRECTION.New,
         status=201,
         scope="corrections",
     ),

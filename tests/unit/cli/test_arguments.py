@@ -15,14 +15,14 @@ from gw.cli.arguments import (
     instant,
     label,
     sha256_hex,
-    usd,
-    usd_or_more,
 )
 from gw.cli.output import rfc3339
-from gw.nouns.member import or_none
+from gw.nouns import values
+from gw.nouns.member import as_option, or_none
 from tests.support.rows import cases
 
 Reader = Callable[[str], Any]
+usd, usd_or_more = as_option(values.usd), as_option(values.usd_or_more)
 
 
 @cases(

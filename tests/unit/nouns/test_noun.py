@@ -11,8 +11,9 @@ from actors.store.queries import QueryFileFault, load
 from gw.cli.arguments import Parser
 from gw.keys.key import KEY
 from gw.nouns import kinds, values
+from gw.nouns.given import Given, MisstatedNoun
 from gw.nouns.member import Member, Setting
-from gw.nouns.noun import MisstatedNoun, Noun
+from gw.nouns.noun import Noun
 from gw.nouns.refused import Invalid
 from tests.unit.config.reading import channel, read
 
@@ -105,6 +106,46 @@ def test_body_and_options_give_the_same_record_and_changes() -> None:
     params = BOAT.settings_of(changes)
     assert (params["set_hands"], params["hands"], params["set_name"]) == (True, None, False)
     assert "hands = CASE WHEN %(set_hands)s" in BOAT.sql["settings"]
+
+
+class Sent(dict[str, str]):
+    """A form as a page sent it."""
+
+    def field(self, name: str) -> str:
+        return self.get(name, "")
+
+    def get_body_arguments(self, name: str) -> list[str]:
+        return self.get(name, "").split()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMast:
+    """A new mast."""
+
+    wood: Annotated[str, Member(kinds.choice(("oak", "pine")), "what it is made of")]
+    tip: Annotated[int, Member(kinds.SIGNED_USD, name="tip_usd", form="tip")] = 0
+    why: Annotated[str | None, Member(kinds.REASON)] = None
+    maker: Annotated[str, Member(kinds.LABEL, has_field=False)] = "us"
+
+
+MAST: Given[NewMast] = Given("NewMast", NewMast)
+
+
+def test_form_gives_what_a_body_gives_and_its_empty_fields_are_the_defaults() -> None:
+    assert [one.form for one in MAST.new_form] == ["wood", "tip", "why"]
+    form = Sent(wood="oak", tip="-1.5", why="a storm")
+    body = {"wood": "oak", "tip_usd": "-1.5", "why": "a storm"}
+    new = MAST.new_of_form(form, REGISTRY)
+    assert new == MAST.new_of(msgspec.convert(body, MAST.New), REGISTRY)
+    assert MAST.noted_new(new) == {**body, "maker": "us"}
+    empty = Sent(wood="pine", tip="", why="", maker="them")
+    assert MAST.new_of_form(empty, REGISTRY) == NewMast(wood="pine")
+    begins = {one.field: one.value_of(None) for one in MAST.new_form}
+    assert begins == {"wood": None, "tip": 0, "why": None}
+    assert {one.field: one.value_of(new) for one in MAST.new_form}["wood"] == "oak"
+    for wrong in (Sent(wood="ash"), Sent(), Sent(wood="oak", tip="much")):
+        with pytest.raises(Invalid):
+            MAST.new_of_form(wrong, REGISTRY)
 
 
 def test_what_operators_may_not_give_is_refused() -> None:
