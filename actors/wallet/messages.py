@@ -58,8 +58,20 @@ class JobEnd(Struct, frozen=True, kw_only=True):
 
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
-# `leased`: the balance covers it, except for the leases of processes.
-RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account", "leased"]
+# `leased`: balance and nodes cover it, except for the leases of processes. `stale_budgets`: the
+# nodes of the account have changed since they were matched: read them, match and hold again.
+# `too_many_runs`: so many runs of the account have a ceiling that there is no place for another.
+RefusalReason = Literal[
+    "insufficient_funds",
+    "spend_cap",
+    "unknown_account",
+    "leased",
+    "budget",
+    "stale_budgets",
+    "too_many_runs",
+]
+# The node that stands for a run's ceiling.
+RUN = "run"
 
 
 class CallFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -88,12 +100,29 @@ class _OfCall(Struct, frozen=True, kw_only=True, gc=False):
         return self.facts.account_id
 
 
+class NodeHold(Struct, frozen=True, gc=False):
+    """What a call holds on one node that it matches.
+
+    `budget_id`: `RUN` for the run's ceiling. `subject`: of nodes that have a sum for each value,
+    and of ceilings, that value. `amount_nano_usd`: 0 of `warn` nodes, which only count.
+    `ceiling_nano_usd`: of `RUN`, what this call names; None: it holds on the ceiling if the run
+    has one.
+    """
+
+    budget_id: str
+    subject: str = ""
+    amount_nano_usd: int = 0
+    ceiling_nano_usd: int | None = None
+
+
 class Hold(_OfCall, frozen=True, kw_only=True):
     """Hold `amount_nano_usd` for one call, within the balance and the key's spend cap.
 
     `detail` is its row's receipt of the price, in case this process dies.
     With a claim, only if the account's idempotency key is free, which is claimed then.
-    `job`: the job that the call begins, if it has a `job_id`.
+    `job`: the job that the call begins, if it has a `job_id`. `nodes`: what it holds on the budgets
+    that it matches, on all of them or on none; `budgets_version`: of the account's nodes by which
+    they were matched.
     """
 
     amount_nano_usd: int
@@ -101,6 +130,8 @@ class Hold(_OfCall, frozen=True, kw_only=True):
     detail: Mapping[str, Any] | None = None
     claim: Claim | None = None
     job: NewJob | None = None
+    nodes: tuple[NodeHold, ...] = ()
+    budgets_version: int = 0
 
 
 class Admitted(Struct, eq=False, gc=False):
@@ -136,13 +167,35 @@ class LeaseChange:
 
 
 class Granted(Struct, frozen=True):
-    """The hold is granted until the call is settled."""
+    """The hold is granted until the call is settled.
+
+    `warned`: the `warn` nodes that stand above their limit.
+    """
+
+    warned: tuple[str, ...] = ()
+
+
+class BudgetRefusal(Struct, frozen=True, kw_only=True):
+    """The node that refused a hold, as the refusing transaction saw it; amounts in nano-USD.
+
+    `resets_at`: Unix seconds; None: never.
+    """
+
+    budget_id: str
+    subject: str
+    needed_nano_usd: int
+    remaining_nano_usd: int
+    limit_nano_usd: int
+    spent_nano_usd: int
+    held_nano_usd: int
+    resets_at: float | None
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """Nothing was held."""
+    """Nothing was held. `budget`: with the reason of that name."""
 
     reason: RefusalReason
+    budget: BudgetRefusal | None = None
 
 
 class Taken(Struct, frozen=True):
