@@ -67,7 +67,15 @@ from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret, load_secret
 from gw.knowledge.removal import keep_clean
 from gw.runtime.database_pools import DatabasePools
-from gw.runtime.process import Ledger, Process, Store, make_process, start_partitions, start_watches
+from gw.runtime.process import (
+    Ledger,
+    Process,
+    Store,
+    make_process,
+    start_events,
+    start_partitions,
+    start_watches,
+)
 from gw.runtime.pushes import Pushes
 from gw.runtime.shutdown import Shutdown
 from metrics.logs import EventLog, set_level
@@ -126,6 +134,7 @@ async def open_store(process: Process) -> Store:
     await pools.calls.open()
     await migrate(pools.calls)
     await start_partitions(process, pools.calls)
+    await start_events(process, pools.calls)
     secret = load_secret(config.secret, config.data_dir, previous=config.previous_secret)
     # With another secret no stored key would be found, so the start is refused.
     await check_secret(pools.calls, KeySealer(secret))
@@ -180,6 +189,7 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         keys=keys,
         limiter=memory.limiter,
         jobs_changed=memory.jobs_changed,
+        events_written=memory.events_written,
         channel_changed=orders.note_change,
     )
     feed = ChangeFeed(

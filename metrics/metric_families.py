@@ -497,6 +497,12 @@ METRIC_FAMILIES: tuple[MetricFamily, ...] = (
         "1 while the call log's months are made ahead and dropped in time, else 0.",
     ),
     MetricFamily(
+        "gw_events_total",
+        "counter",
+        ("type",),
+        "Events written, by type; each is counted by one process.",
+    ),
+    MetricFamily(
         "gw_mailbox_depth_messages",
         "histogram",
         ("actor",),

@@ -23,6 +23,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 from metrics.families import Families
 from metrics.groups.config import ConfigMetrics
 from metrics.groups.database import DatabaseMetrics
+from metrics.groups.events import EventMetrics
 from metrics.groups.files import FileMetrics
 from metrics.groups.knowledge import AgentMetrics, KnowledgeMetrics
 from metrics.groups.mcp import McpMetrics
@@ -101,6 +102,7 @@ class Metrics:
         self._database_up = make.gauge("gw_database_up")[()]
         self.database = DatabaseMetrics(make)
         self.files = FileMetrics(make)
+        self.events = EventMetrics(make)
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")
         self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")

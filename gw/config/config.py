@@ -187,6 +187,16 @@ class AgentsSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventsSpec:
+    """What becomes of events, the same on all hosts."""
+
+    keep_days: float = key(readers.days(), 30.0, is_live=True)
+    """Days after which an event is deleted, unless a webhook has still to deliver it."""
+    call_settled: bool = key(readers.flag(), False, is_live=True)
+    """Whether every call writes a `call.settled`; else only while a webhook names that type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
@@ -321,6 +331,8 @@ class Config:
     """Source documents of knowledge bases."""
     agents: AgentsSpec = section(AgentsSpec, is_live=True)
     """What holds for agents of every account."""
+    events: EventsSpec = section(EventsSpec, is_live=True)
+    """Events: accounts, keys, budgets, tasks and calls, for pulls and webhooks."""
     registry: Registry
     source: Path  # the file this was read from
     cautions: tuple[Caution, ...] = ()  # settings that are allowed and probably mistakes

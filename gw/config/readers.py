@@ -216,6 +216,12 @@ def seconds(*, most: int = 86_400, above_zero: bool = True) -> Reader[float]:
     return lambda node, at: float(read_decimal(node, at))
 
 
+def days(*, most: int = 3650) -> Reader[float]:
+    """Read a duration in days, which may have a fraction."""
+    read_decimal = decimal("days", most=most, above_zero=True)
+    return lambda node, at: float(read_decimal(node, at))
+
+
 def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> Reader[int]:
     """Read a size in `unit` and return it in bytes, rounded up."""
     read_decimal = decimal(unit, most=most, above_zero=above_zero)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock, SystemClock
+from actors.events.keeper import EventKeeper, Keeping
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
 from actors.parent.backend import ParentBackend
@@ -48,6 +49,7 @@ class Memory:
     channels: ChannelDirectory
     live: LiveCalls
     jobs_changed: asyncio.Event  # a job was, or may have been, accepted
+    events_written: asyncio.Event  # an event was, or may have been, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,6 +122,7 @@ def make_process(
             channels=ChannelDirectory(supervisor=supervisor, clock=clock, metrics=metrics),
             live=LiveCalls(),
             jobs_changed=asyncio.Event(),
+            events_written=asyncio.Event(),
         ),
     )
 
@@ -136,6 +139,21 @@ async def start_partitions(process: Process, database: Database) -> None:
     )
     await partitions.make()
     process.supervisor.start("partitions", partitions.run)
+
+
+async def start_events(process: Process, database: Database) -> None:
+    """Put in force which events are written, and start what looks after them."""
+    current = process.current
+
+    def keeping() -> Keeping:
+        events = current.config.events
+        return Keeping(days=events.keep_days, are_calls_wanted=events.call_settled)
+
+    keeper = EventKeeper(
+        database=database, keeping=keeping, clock=process.clock, metrics=process.metrics
+    )
+    await keeper.want_calls()
+    process.supervisor.start("events", keeper.run)
 
 
 def start_watches(process: Process, writer: LedgerWriter) -> None:

@@ -10,7 +10,7 @@ from gw.keys.cache import KeyCache
 
 
 class Pushes:
-    """Passes each push to its consumers: keys and accounts, limits, jobs, channels."""
+    """Passes each push to its consumers: keys and accounts, limits, jobs, channels, events."""
 
     def __init__(
         self,
@@ -18,18 +18,24 @@ class Pushes:
         keys: KeyCache,
         limiter: Limiter,
         jobs_changed: asyncio.Event,
+        events_written: asyncio.Event,
         channel_changed: Callable[[str], None] = lambda channel_id: None,
     ) -> None:
         self._channel_changed = channel_changed
         self._keys = keys
         self._limiter = limiter
         self._jobs_changed = jobs_changed
+        self._events_written = events_written
 
     def take_push(self, payload: str) -> None:
-        """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`."""
+        """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`,
+        `event:`."""
         kind, _, name = payload.partition(":")
         if kind == "job":
             self._jobs_changed.set()
+            return
+        if kind == "event":
+            self._events_written.set()
             return
         if kind == "channel":
             self._channel_changed(name)
@@ -41,6 +47,7 @@ class Pushes:
     def lost(self) -> None:
         """Invalidate all cached state: pushes may have been missed."""
         self._jobs_changed.set()
+        self._events_written.set()
         self._channel_changed("")
         self._keys.clear()
         self._limiter.share_all()

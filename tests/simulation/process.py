@@ -182,7 +182,12 @@ class GatewayProcess:
         self._limiter = Limiter(clock=clock, shared=self._shared_limits)
         self.limits = AccountLimits(limiter=self._limiter, metrics=metrics)
         self._last_use = LastUse(keys=self.keys, database=database)
-        pushes = Pushes(keys=self.keys, limiter=self._limiter, jobs_changed=self._jobs_changed)
+        pushes = Pushes(
+            keys=self.keys,
+            limiter=self._limiter,
+            jobs_changed=self._jobs_changed,
+            events_written=asyncio.Event(),
+        )
         self._feed = ChangeFeed(
             database=database,
             identity=self.identity,

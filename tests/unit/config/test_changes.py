@@ -25,6 +25,7 @@ RUNNING = read("")
 LIVE = {
     "agents",
     "drain_seconds",
+    "events",
     "keep_alive_before_first_event",
     "keep_alive_seconds",
     "ledger_retention_months",
