@@ -67,6 +67,10 @@ CONDITIONS: Mapping[str, Condition] = {
         "The ledger has not been proved for more than a day.",
         (PROOF_AGE.total_seconds(),),
     ),
+    "budget_overshoot": Condition("critical", "A budget has admitted more than its limit."),
+    "budget_phantom_refusal": Condition(
+        "critical", "A process has refused calls that their budgets had room for."
+    ),
     "hold_overdue": Condition(
         "critical", "A hold of a call has been open for {seconds} seconds.", (HOLD_SECONDS,)
     ),

@@ -221,6 +221,30 @@ METRIC_FAMILIES: tuple[MetricFamily, ...] = (
     ),
     MetricFamily("gw_hold_refusals_total", "counter", ("reason",), "Holds refused, by reason."),
     MetricFamily(
+        "gw_budget_holds_total",
+        "counter",
+        ("scope", "outcome"),
+        "Holds on budgets: leased (out of memory), asked (of the ledger) or refused.",
+    ),
+    MetricFamily(
+        "gw_budget_excess_usd_total",
+        "counter",
+        (),
+        "By how much the costs of calls passed their own holds on budgets.",
+    ),
+    MetricFamily(
+        "gw_budget_overshoot_usd",
+        "gauge",
+        (),
+        "The most by which spent + held - excess of a budget passed the limit then in force; 0.",
+    ),
+    MetricFamily(
+        "gw_budget_phantom_refusals",
+        "gauge",
+        (),
+        "Refusals by a budget whose own figures would have admitted the call; 0.",
+    ),
+    MetricFamily(
         "gw_idempotency_total",
         "counter",
         ("standing",),

@@ -21,6 +21,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 
 from metrics.families import Families
+from metrics.groups.budgets import BudgetMetrics
 from metrics.groups.config import ConfigMetrics
 from metrics.groups.database import DatabaseMetrics
 from metrics.groups.events import EventMetrics
@@ -79,6 +80,7 @@ class Metrics:
         self.hold_latencies = make.histogram("gw_hold_latency_seconds")[()].observe_all
         self.settle_latencies = make.histogram("gw_settle_latency_seconds")[()].observe_all
         self._hold_refusals = make.counter("gw_hold_refusals_total")
+        self.budgets = BudgetMetrics(make)
         self._idempotency = make.counter("gw_idempotency_total")
         self._settle_noops = make.counter("gw_settle_noops_total")[()]
         self.recovery = RecoveryMetrics(make)
@@ -367,7 +369,11 @@ class Metrics:
             ("call_log_unkept", not self._call_log_kept.value),
             ("calls_shed", self._overloaded.value),
         )
-        return [*(name for name, holds in gauges if holds), *self.config.conditions(now)]
+        return [
+            *(name for name, holds in gauges if holds),
+            *self.budgets.conditions(),
+            *self.config.conditions(now),
+        ]
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return body and content type for an Accept header; OpenMetrics if requested."""

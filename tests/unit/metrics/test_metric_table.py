@@ -11,10 +11,11 @@ from metrics.prometheus import Metrics
 from tests.support.rows import cases, each
 
 SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
-UNITS = ("seconds", "total", "messages")
+UNITS = ("seconds", "total", "messages", "usd")
 # Gauges that count what their name says, and flags.
 BARE = {
     "gw_agent_pages_injected",
+    "gw_budget_phantom_refusals",
     "gw_calls_in_flight",
     "gw_channel_state",
     "gw_channel_slots_in_use",
