@@ -79,6 +79,18 @@ class Account(_NamedAndLimited):
         list[str] | None,
         Setting(kinds.MODELS, "may be repeated", option="allow", has_field=False),
     ]
+    balance_alerts_nano_usd: Annotated[
+        list[int] | None,
+        Setting(
+            kinds.AMOUNTS,
+            "at most 5: an event when the balance falls to one",
+            name="balance_alerts_usd",
+            option="below-usd",
+            form="alerts",
+            none="no events",
+            verb="alerts",
+        ),
+    ]
     created_at: Annotated[datetime, Member(kinds.INSTANT)]
 
     @property

@@ -67,6 +67,8 @@ def _verbs() -> Iterator[Verb]:
     )
     text = "set or lift limits"
     yield setting(ACCOUNT, admin.change, _result, with_id, text, verb="limits")
+    text = "say below which balances there are events"
+    yield setting(ACCOUNT, admin.change, _result, with_id, text, verb="alerts")
     text = "say which models its agents call; what is not given stays"
     yield setting(ACCOUNT, admin.change, _result, with_id, text)
     yield Verb(

@@ -141,6 +141,33 @@ class Bases(Kind):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts(Kind):
+    """A few amounts, set as a whole; null is none of them."""
+
+    def add_setting(self, parser: Options, member: Member) -> None:
+        ways, absent = parser.add_mutually_exclusive_group(), argparse.SUPPRESS
+        ways.add_argument(
+            f"--{member.option}",
+            metavar=self.metavar,
+            nargs="+",
+            action="extend",
+            default=absent,
+            help=member.help,
+        )
+        ways.add_argument(
+            "--none",
+            dest=member.dest,
+            action="store_const",
+            const=[],
+            default=absent,
+            help=member.none,
+        )
+
+    def of_options(self, options: argparse.Namespace, member: Member) -> list[int]:
+        return values.amounts(super(Amounts, self).of_options(options, member))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt(Kind):
     """A long text, of which the audit trail has the length alone; an option names its file."""
 
@@ -162,6 +189,19 @@ USD = Kind(
     decode=values.usd_or_more,
     show=format_usd,
     write=format_usd,
+)
+AMOUNTS = Amounts(
+    json=values.Amounts,
+    shown=list[str],
+    sql="bigint[]",
+    metavar="X",
+    input=(("placeholder", "20 5"),),
+    parse=lambda text: values.amounts(text.split()),
+    decode=values.amounts,
+    resolve=lambda amounts, registry: amounts or [],
+    show=lambda amounts: [format_usd(one) for one in amounts],
+    write=lambda amounts: " ".join(map(format_usd, amounts)),
+    readable=lambda amounts: ", ".join(amounts) or "none",
 )
 SIGNED_USD = replace(
     USD,

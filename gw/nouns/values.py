@@ -39,6 +39,8 @@ SignedUsd = Annotated[
     str, Meta(pattern=r"^-?[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD, negative too")
 ]
 Reason = Annotated[str, Meta(min_length=1, max_length=REASON_CHARACTERS_MAX)]
+AMOUNTS_MAX = 5
+Amounts = Annotated[list[Usd], Meta(max_length=AMOUNTS_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -86,6 +88,17 @@ def usd_or_more(text: str) -> int:
     if amount < 0:
         raise Invalid(f"{text} is negative")
     return amount
+
+
+def amounts(texts: Sequence[str]) -> list[int]:
+    """Read a few non-negative amounts in USD as nano-USD, each once, the greatest first.
+
+    Raises Invalid.
+    """
+    found = sorted({usd_or_more(text) for text in texts}, reverse=True)
+    if len(found) > AMOUNTS_MAX:
+        raise Invalid(f"{len(found)} amounts: at most {AMOUNTS_MAX}")
+    return found
 
 
 def count(text: str) -> int:

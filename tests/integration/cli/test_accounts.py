@@ -21,6 +21,7 @@ def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
         "concurrency_limit": None,
         "default_model": None,
         "allowed_models": None,
+        "balance_alerts_usd": [],
     }
     options = ["--credit-usd", "2.000000001", "--trial", "--rpm", "60", "--concurrency", "3"]
     account = gw.run_json("account", "create", "Bob", *options)
@@ -53,8 +54,8 @@ def test_top_up_adds_to_the_balance(gw: Gw) -> None:
     assert gw.refuses("account", "topup", account_id, "0.99")[0] == "amount_too_small"
     assert gw.run_json("account", "show", account_id)["balance_usd"] == "3.8"
     text = gw.run("account", "show", account_id).out
-    assert "balance_usd        3.8\n" in text
-    assert "rpm_limit          -\n" in text
+    assert "balance_usd         3.8\n" in text
+    assert "rpm_limit           -\n" in text
 
 
 def test_top_up_beyond_what_the_ledger_holds_is_refused(gw: Gw) -> None:
