@@ -27,7 +27,7 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from channels.json.json_object import JsonObject
 
@@ -40,6 +40,8 @@ MEMBERS = frozenset(
 )
 # Members of `metadata` that name a conversation and nothing else.
 SESSIONS = frozenset({"session_id", "conversation_id"})
+# Members that name a person, or somebody's conversation.
+_NAMING = ("safety_identifier", "user", "metadata")
 # Prefix of a digest, which distinguishes it from a client's own name.
 PREFIX = "prefix/"
 # Providers limit `metadata` to 16 short strings; a longer one is not parsed.
@@ -72,12 +74,22 @@ class _Metadata(Struct):
     user_id: object = None
 
 
+class _Names(Struct, gc=False):
+    """What names somebody in a body of any endpoint."""
+
+    prompt_cache_key: Raw | UnsetType = UNSET
+    safety_identifier: Raw | UnsetType = UNSET
+    user: Raw | UnsetType = UNSET
+    metadata: Raw | UnsetType = UNSET
+
+
 class _PrefixTurn(Struct, gc=False):
     role: object = "user"
     content: object = None
 
 
 _NO_METADATA = _Metadata()
+_decode_names = msgspec.json.Decoder(_Names).decode
 _decode_turns = msgspec.json.Decoder(list[Raw]).decode
 _decode_turn = msgspec.json.Decoder(_PrefixTurn).decode
 
@@ -93,7 +105,7 @@ def conversation_of(raw: Mapping[str, Raw]) -> str | None:
     """Return the conversation of a body, by its members; None if it has no turns."""
     hashed: list[bytes] = []
     if not MEMBERS.isdisjoint(raw):
-        if named := _name_in(raw):
+        if named := name_in(raw):
             return named
         hashed = [_sized(raw[name]) for name in _FIXED if name in raw]
     turns = raw.get("messages") or raw.get("input") or raw.get("contents")
@@ -125,6 +137,28 @@ def opening_of(raw: Mapping[str, Raw]) -> bytes | None:
     return hashed.digest()
 
 
+def members_in(body: bytes) -> Mapping[str, Raw]:
+    """Return the members that name somebody, of a body that may be invalid otherwise.
+
+    Those that are read are texts, and `metadata` up to its length.
+    """
+    try:
+        found = _decode_names(body)
+        members = {name: getattr(found, name) for name in found.__struct_fields__}
+        named = {name: value for name, value in members.items() if _is_read(name, value)}
+        for value in named.values():
+            msgspec.json.decode(value)  # the struct's decoder leaves a value's text unread
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return named
+
+
+def _is_read(name: str, value: Raw | UnsetType) -> bool:
+    if isinstance(value, UnsetType):
+        return False
+    return len(value) <= METADATA_BYTES_MAX if name == "metadata" else _is_text(value)
+
+
 def naming_members(members: Mapping[str, Any]) -> set[str]:
     """Return the members of a decoded body that do nothing but name its conversation.
 
@@ -148,13 +182,17 @@ def label_of(conversation: str) -> str:
 
 
 def stand_in(members: JsonObject) -> JsonObject:
-    """Return a small object that replaces a large one and has only its conversation."""
+    """Return a small object that replaces a large one: it has what names somebody, nothing more."""
     name = conversation_of(members.raw)
-    named = {} if name is None else {"prompt_cache_key": Raw(msgspec.json.encode(name))}
+    raw = members.raw
+    named = {name: raw[name] for name in _NAMING if name in raw and _is_read(name, raw[name])}
+    if name is not None:
+        named["prompt_cache_key"] = Raw(msgspec.json.encode(name))
     return JsonObject(b"{}", named, b"{}")
 
 
-def _name_in(raw: Mapping[str, Raw]) -> str | None:
+def name_in(raw: Mapping[str, Raw]) -> str | None:
+    """Return the name that a body's members give its conversation; None without one."""
     if "prompt_cache_key" in raw and (named := _text(raw["prompt_cache_key"])):
         return named
     if "metadata" in raw:

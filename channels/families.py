@@ -14,6 +14,8 @@ from typing import get_args
 
 from channels import family
 
+_END_USERS = ("safety_identifier", "user", "metadata")  # of `metadata` its `user_id`
+
 CHAT = family.Family(
     protocol="chat",
     dialect="chat",
@@ -21,6 +23,7 @@ CHAT = family.Family(
     streams=True,
     wires=("plain", "mistral", "groq", "fireworks"),
     tools_over="responses",
+    end_users=_END_USERS,
 )
 MESSAGES = family.Family(
     protocol="messages",
@@ -28,14 +31,18 @@ MESSAGES = family.Family(
     error_shape=family.ErrorShape.MESSAGES,
     streams=True,
     wires=("plain", "vertex", "bedrock", "converse"),
+    end_users=("metadata",),
 )
-RESPONSES = family.Family(protocol="responses", dialect="responses", streams=True)
+RESPONSES = family.Family(
+    protocol="responses", dialect="responses", streams=True, end_users=_END_USERS
+)
 GEMINI = family.Family(
     protocol="native",
     dialect="gemini",
     shown_as="native_content",
     error_shape=family.ErrorShape.GEMINI,
     streams=True,
+    end_users=(),
 )
 
 IMAGES = family.Family(

@@ -94,7 +94,8 @@ class Family:
     the dialects of channels for it (`channels/media`), of a chat family its hostings
     (`channels/dialects/hosting.py`), the default first; empty if there is only one. `by_model`:
     prefixes of model ids that need channels of another protocol, and that protocol. `tools_over`:
-    the protocol used for built-in tools, if it is another one (reference 2.7).
+    the protocol used for built-in tools, if it is another one (reference 2.7). `end_users`: the
+    members of a body that may name the end user, the first that does (reference 11.1).
     """
 
     protocol: str
@@ -109,6 +110,7 @@ class Family:
     wires: tuple[str, ...] = ()
     by_model: tuple[tuple[str, str], ...] = ()
     tools_over: str | None = None
+    end_users: tuple[str, ...] = ("user",)
 
     @property
     def public_name(self) -> str:

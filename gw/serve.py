@@ -46,6 +46,7 @@ from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusalRate, RefusalRows
 from gw.api.services import LogServices, Services
 from gw.app import make_application
+from gw.calls.attribution import EndUsers
 from gw.calls.chat import ChatCalls
 from gw.calls.settlement import Billing
 from gw.config.certificate import expires_at, renew, server_context
@@ -60,6 +61,7 @@ from gw.http.server import Server
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import ExpiredKeys, IdempotencyStore
 from gw.keys.cache import KeyCache
+from gw.keys.end_users import read_or_make
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
@@ -137,8 +139,9 @@ async def open_store(process: Process) -> Store:
     await start_events(process, pools.calls)
     secret = load_secret(config.secret, config.data_dir, previous=config.previous_secret)
     # With another secret no stored key would be found, so the start is refused.
-    await check_secret(pools.calls, KeySealer(secret))
-    return Store(pools=pools, secret=secret)
+    sealer = KeySealer(secret)
+    await check_secret(pools.calls, sealer)
+    return Store(pools=pools, secret=secret, end_users=await read_or_make(pools.calls, sealer))
 
 
 def start_ledger(process: Process, database: Database) -> Ledger:
@@ -297,6 +300,7 @@ def make_endpoints(
             metrics=metrics,
             rate=refusals,
         ).record,
+        end_users=EndUsers(store.end_users, lambda: current.config.attribution.end_user),
         idempotency=IdempotencyGuard(
             kept=IdempotencyStore(pools.calls),
             response_bytes_max=config.idempotency_max_bytes,

@@ -54,8 +54,8 @@ RETURNING id
 
 -- open --
 -- A job that an upstream has accepted and that has not ended, with its hold.
-SELECT {columns}, h.amount_nano_usd, submission FROM jobs j JOIN holds h ON h.call_id = j.call_id
-WHERE j.id = %s AND h.process_id IS NULL
+SELECT {columns}, h.amount_nano_usd, submission, (h.call -> 'attribution')::text
+FROM jobs j JOIN holds h ON h.call_id = j.call_id WHERE j.id = %s AND h.process_id IS NULL
 
 -- ended --
 -- The process that ended a job, and the job's end state.

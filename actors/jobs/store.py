@@ -18,6 +18,7 @@ from actors.jobs.job import VISIBLE, Acceptance, Job, State
 from actors.jobs.state_machine import Watch
 from actors.store.connection import Executor
 from actors.store.queries import load
+from actors.wallet.attribution import attribution_of
 from actors.wallet.claims import ClaimEnd, end_to_json
 from actors.wallet.messages import CallFacts
 from actors.wallet.storable import to_json
@@ -195,7 +196,7 @@ async def read_open(database: Executor, job_id: str) -> OpenJob | None:
     rows = await database.fetch_all(SQL["open"], (job_id,))
     if not rows:
         return None
-    *columns, amount, submission = rows[0]
+    *columns, amount, submission, attribution = rows[0]
     job = _job(tuple(columns))
     members = submission if isinstance(submission, Mapping) else ujson.loads(submission)
     return OpenJob(
@@ -208,6 +209,7 @@ async def read_open(database: Executor, job_id: str) -> OpenJob | None:
             model=job.model,
             submitted_at=job.submitted_at,
             job_id=job.id,
+            attribution=None if attribution is None else attribution_of(ujson.loads(attribution)),
         ),
         amount_nano_usd=amount,
         attempts=members["attempts"],

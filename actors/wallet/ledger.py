@@ -17,6 +17,7 @@ from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
 from actors.store.queries import load
 from actors.store.session import Statements
+from actors.wallet.attribution import attribution_of
 from actors.wallet.messages import CallFacts
 from actors.wallet.money import MAX_NANO_USD
 
@@ -147,6 +148,7 @@ def facts_of_hold(
         submitted_at=call["submitted_at"],
         job_id=job_id,
         made_id=call.get("made_id"),
+        attribution=attribution_of(call.get("attribution")),
     )
 
 

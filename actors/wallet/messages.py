@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from actors.wallet.attribution import Attribution
 from actors.wallet.claims import Claim, ClaimEnd, ClaimState
 from channels.media.model import TaskKind
 from metrics.spans import ChildSpan
@@ -78,7 +79,8 @@ class CallFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """The facts of a call at admission; enough to write its row if its process dies.
 
     `job_id`: of the job that it begins; None: it ends with its response. `made_id` is the id of
-    what it makes without a job (a voice, a script), if it has one.
+    what it makes without a job (a voice, a script), if it has one. `attribution`: None where its
+    client said nothing.
     """
 
     call_id: UUID
@@ -89,6 +91,7 @@ class CallFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     submitted_at: float  # Unix seconds
     job_id: str | None = None
     made_id: str | None = None
+    attribution: Attribution | None = None
 
 
 class _OfCall(Struct, frozen=True, kw_only=True, gc=False):

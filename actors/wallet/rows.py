@@ -254,13 +254,17 @@ def late_calls(process_id: str, admitted: Iterable[messages.Admitted]) -> dict[s
 def call_of_hold(hold: messages.Hold) -> dict[str, Any]:
     """Return what a hold keeps of its call, for the row that recovery may have to write."""
     facts = hold.facts
-    kept = {
+    kept: dict[str, Any] = {
         "protocol": facts.protocol,
         "model": _model(facts.model),
         "submitted_at": facts.submitted_at,
         "detail": hold.detail,
     }
-    return kept if facts.made_id is None else {**kept, "made_id": facts.made_id}
+    if facts.made_id is not None:
+        kept["made_id"] = facts.made_id
+    if facts.attribution is not None:
+        kept["attribution"] = msgspec.to_builtins(facts.attribution)
+    return kept
 
 
 def unusual_parts(

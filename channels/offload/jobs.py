@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from channels.conversation import members_in
 from channels.dialects.hosting import Hosted
 from channels.dialects.meter import Meter
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
@@ -113,7 +114,16 @@ def metered(
         return Metered(meter, fault), None
 
 
-def read_submission(body: bytes, reading: Callable[..., Any], *arguments: Any) -> tuple[Any, None]:
+class ReadSubmission(Struct, frozen=True):
+    """What was made of a submission's body, and the members that name its end user."""
+
+    made: Any
+    members: Mapping[str, Raw]
+
+
+def read_submission(
+    body: bytes, reading: Callable[..., Any], *arguments: Any
+) -> tuple[ReadSubmission, None]:
     """Return the result of `reading` without what grows with the body. Raises InvalidRequest.
 
     `reading` is a function of this program that makes a request of a media endpoint from a body and
@@ -121,11 +131,12 @@ def read_submission(body: bytes, reading: Callable[..., Any], *arguments: Any) -
     """
     check_values(body)
     made = reading(body, *arguments)
+    members = members_in(body)
     if isinstance(made, GeneralVideo) and made.may_be_long:
-        return made.without_body(), None
+        return ReadSubmission(made.without_body(), members), None
     if isinstance(made, msgspec.Struct) and len(msgspec.json.encode(made)) > COUNTED_BYTES_MAX:
         raise InvalidRequest(f"The request is longer than {COUNTED_BYTES_MAX} bytes.")
-    return made, None
+    return ReadSubmission(made, members), None
 
 
 def submission_body(

@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Any
 
 from actors.limits.accounts import Permit
+from actors.wallet.attribution import Attribution
 from channels.dialects.validation import model_in
 from channels.family import ErrorShape
 from channels.json.weight import COUNTED_BYTES_MAX
 from gw import errors
 from gw.api import failures
+from gw.api.attribution import of_refused
 from gw.api.call_spans import end_refused, log_fields
 from gw.api.checks import Check, Waiting
 from gw.api.endpoint import Endpoint
@@ -42,11 +44,12 @@ class ApiHandler(TornadoHandler):
 
     # Set by the endpoint: the model as named by the client; the span of the call; `owns_row` once
     # the call writes its row itself, so that a refusal writes none; `row_detail`, the detail of a
-    # refusal's row.
+    # refusal's row; `attribution`, for whom a billed call is, once its headers are read.
     model_name: str | None = None
     span: CallSpan | None = None
     row_detail: Mapping[str, Any] | None = None
     owns_row: bool = False
+    attribution: Attribution | None = None
 
     # Set by the checks: the principal, where the endpoint takes a key; the permit of the account's
     # limits, until the request is released.
@@ -212,7 +215,13 @@ class ApiHandler(TornadoHandler):
         """End the trace of a refused call, and write its row unless the call writes it itself."""
         if self.is_billed:
             end_refused(self, error_response)
-        if self.is_billed and not self.owns_row and self.known_principal is not None:
+        family = self.endpoint.family
+        if (
+            self.is_billed
+            and family is not None
+            and not self.owns_row
+            and self.known_principal is not None
+        ):
             self.owns_row = True
             self.services.refusals(
                 RefusedCall(
@@ -225,6 +234,14 @@ class ApiHandler(TornadoHandler):
                     error_message=error_response.message,
                     submitted_at=self.request.submitted_at,
                     detail={**(self.row_detail or {}), **log_fields(self.span)} or None,
+                    attribution=of_refused(
+                        self.attribution,
+                        family=family,
+                        headers=self.request.headers,
+                        body=self.request.body,
+                        services=self.services,
+                        owner=self.owner,
+                    ),
                 )
             )
 

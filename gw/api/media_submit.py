@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from actors.wallet.messages import NewJob
 from actors.wallet.piece_prices import MediaPrice
+from channels.conversation import members_in
 from channels.errors import InvalidRequest
 from channels.media.requests import GeneralVideo, Submission
 from channels.offload.jobs import read_submission
@@ -75,14 +76,17 @@ class MediaSubmit:
         call, handler = self._call, self._handler
         try:
             if not call.is_heavy:
-                return reading(handler.request.body, *arguments)
-            read, _ = await call.offload(read_submission, reading, *arguments)
+                made = reading(handler.request.body, *arguments)
+                call.attribute(members_in(handler.request.body))
+                return made
+            found, _ = await call.offload(read_submission, reading, *arguments)
+            call.attribute(found.members)
+            read: A = found.made
             if isinstance(read, GeneralVideo) and read.may_be_long:
                 self._large = LargeSubmission(
                     handler.request.body, call.helpers, reading, arguments
                 )
-            made: A = read
-            return made
+            return read
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from msgspec import Raw
+from msgspec.structs import replace
+
+from actors.wallet.attribution import NOBODY, Attribution
 from actors.wallet.messages import CallFacts
 from channels.dialects.dialect import Dialect
 from channels.dialects.multipart import FormRequest
@@ -20,6 +24,7 @@ from channels.offload.pool import Helpers
 from channels.offload.process import Job
 from channels.registry import ModelSpec, Registry
 from gw import errors
+from gw.api.attribution import attribution_in, with_body
 from gw.api.handler import ApiHandler
 from gw.calls.offloading import offloaded
 from gw.keys.principal import Principal
@@ -38,14 +43,16 @@ class ModelCall:
     set once the model is found; `detail` is the row's detail of the request.
     """
 
-    __slots__ = ("detail", "handler", "model", "weight")
+    __slots__ = ("_said", "detail", "handler", "model", "weight")
 
     detail: dict[str, Any]
     model: ModelSpec
 
     def __init__(self, handler: ApiHandler) -> None:
+        """Raises GatewayError for headers that do not say for whom the call is."""
         self.handler = handler
         self.weight = weight_of(handler.request.body)
+        self._said = attribution_in(handler.request.headers) if handler.is_billed else NOBODY
 
     @property
     def is_heavy(self) -> bool:
@@ -62,6 +69,7 @@ class ModelCall:
             request = dialect.read_request(self.handler.request.body, **path)
         except InvalidRequest as invalid:
             raise errors.invalid_request(invalid) from None
+        self.attribute(request.object.raw)
         self.find_model(request.model, request.parameters)
         return request
 
@@ -76,6 +84,7 @@ class ModelCall:
             request, _ = await self.offload(read_request, self.handler.endpoint.protocol, path)
         except InvalidRequest as invalid:
             raise errors.invalid_request(invalid) from None
+        self.attribute(request.object.raw)
         self.find_model(request.model, request.parameters)
         return request
 
@@ -94,6 +103,7 @@ class ModelCall:
                 request = reading(body, stated)
         except InvalidRequest as invalid:
             raise errors.invalid_request(invalid) from None
+        self.attribute({})  # a form has no member for the end user
         self.find_model(request.model, request.parameters)
         self.require_served()
         return request
@@ -113,6 +123,21 @@ class ModelCall:
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Run a job on the body. Raises the errors of the job, or GatewayError."""
         return await offloaded(self.helpers(), job, self.handler.request.body, *arguments)
+
+    def attribute(self, members: Mapping[str, Raw]) -> Attribution:
+        """Complete for whom the call is by the members of its body that name somebody."""
+        handler = self.handler
+        attribution, family = NOBODY, handler.endpoint.family
+        if handler.is_billed and family is not None:
+            attribution = with_body(self._said, family, members, handler.services, handler.owner)
+        handler.attribution = attribution
+        return attribution
+
+    def belongs_to(self, session: str) -> None:
+        """Note the conversation that the client has named, by its label."""
+        handler = self.handler
+        if handler.is_billed:
+            handler.attribution = replace(handler.attribution or NOBODY, session=session)
 
     def find_model(self, named: str, parameters: Mapping[str, str]) -> None:
         """Find the named model; `parameters` are those shown in the call log.
@@ -135,7 +160,8 @@ class ModelCall:
     def facts(self) -> CallFacts:
         """Return the facts of the call before its admission."""
         handler = self.handler
-        principal = handler.principal
+        principal, attribution = handler.principal, handler.attribution
+        assert attribution is not None  # `attribute` is part of the reading of every body
         return CallFacts(
             call_id=handler.call_id,
             account_id=principal.account_id,
@@ -143,6 +169,7 @@ class ModelCall:
             protocol=handler.endpoint.protocol,
             model=self.model.id,
             submitted_at=handler.request.submitted_at,
+            attribution=attribution or None,
         )
 
 

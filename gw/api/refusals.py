@@ -10,6 +10,7 @@ from uuid import UUID
 
 from actors.clock import Clock
 from actors.limits.limiter import Entered, Limiter
+from actors.wallet.attribution import Attribution
 from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
 from gw.config.live import LiveConfig
@@ -32,6 +33,7 @@ class RefusedCall:
     error_message: str
     submitted_at: float  # Unix seconds
     detail: Mapping[str, Any] | None = None  # the members read so far, for the row
+    attribution: Attribution | None = None
 
 
 # Rows of refused calls of one account in a minute: a refusal costs its client nothing, a row as
@@ -166,6 +168,7 @@ class RefusalRows:
             protocol=refusal.protocol,
             model=model,
             submitted_at=refusal.submitted_at,
+            attribution=refusal.attribution or None,
         )
         seconds = max(0.0, now - refusal.submitted_at)
         self._wallets.record(

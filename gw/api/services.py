@@ -33,6 +33,7 @@ from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusedCall
 from gw.api.videos.content_links import ContentLinks
+from gw.calls.attribution import EndUsers
 from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media
@@ -114,6 +115,7 @@ class Services:
     new_id: Callable[[], UUID]
     config: Config  # of the process's start
     refusals: Callable[[RefusedCall], None]
+    end_users: EndUsers
     idempotency: IdempotencyGuard
     chat_calls: ChatCalls
     media: MediaServices

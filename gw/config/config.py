@@ -31,6 +31,9 @@ PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
 StoreKind = Literal["none", "local", "s3"]
 STORE_KINDS: tuple[StoreKind, ...] = get_args(StoreKind)
 
+EndUserMode = Literal["plain", "digest", "off"]
+END_USER_MODES: tuple[EndUserMode, ...] = get_args(EndUserMode)
+
 # It encrypts every stored key and must not be guessable, as words are.
 SECRET_MIN = 16
 # The placeholder of a secret in ops/kubernetes/secret.yaml.
@@ -197,6 +200,18 @@ class EventsSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttributionSpec:
+    """For whom calls are made, as their clients say: what of it is stored."""
+
+    end_user: EndUserMode = key(readers.choice(END_USER_MODES), "plain")
+    """`plain`: names as they are; `digest`: a keyed digest instead; `off`: none, and no budget of
+    end users matches."""
+    distinct_per_day: int = key(readers.whole(1, 1_000_000), 10_000)
+    """Of end users, sessions, runs and each label's key so many values of an account are stored in
+    a day of UTC, the first; later ones as `other`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
@@ -333,6 +348,8 @@ class Config:
     """What holds for agents of every account."""
     events: EventsSpec = section(EventsSpec, is_live=True)
     """Events: accounts, keys, budgets, tasks and calls, for pulls and webhooks."""
+    attribution: AttributionSpec = section(AttributionSpec, is_live=True)
+    """For whom calls are made ([attribution](reference/credit.md)), as their clients say."""
     registry: Registry
     source: Path  # the file this was read from
     cautions: tuple[Caution, ...] = ()  # settings that are allowed and probably mistakes

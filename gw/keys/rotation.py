@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.store.session import Statements
-from gw.keys import store
+from gw.keys import end_users, store
 from gw.keys.hashing import KeyHasher
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret
@@ -30,6 +30,7 @@ class Rotation:
 async def rotate_keys(database: Statements, secret: Secret) -> Rotation:
     """Store keys of the previous secret again. Raises WrongSecret if neither secret opens one."""
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
+    await end_users.rotate(database, sealer)
     rotated = current = 0
     after = ""
     while batch := await store.read_sealed_after(database, after, limit=ROTATED_AT_ONCE):

@@ -30,6 +30,7 @@ from gw.config.config import Config
 from gw.config.live import LiveConfig
 from gw.http.drain import RequestsInFlight
 from gw.http.overload import DelayWatch, Overload
+from gw.keys.end_users import EndUserKey
 from gw.keys.secret import Secret
 from gw.runtime.database_pools import DatabasePools
 from gw.runtime.huge_pages import HugePages, huge_page_bytes
@@ -72,10 +73,11 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Store:
-    """The database, and the secret that hashes and seals its keys."""
+    """The database, the secret that hashes and seals its keys, the key of end users' digests."""
 
     pools: DatabasePools
     secret: Secret
+    end_users: EndUserKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

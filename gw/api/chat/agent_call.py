@@ -113,6 +113,7 @@ class AgentCall:
         call = self._call
         call.handler.request.forget_body()
         call.weight = weight_of(body)
+        call.attribute(request.object.raw)
         call.find_model(request.model, request.parameters)
         return converse(
             call,

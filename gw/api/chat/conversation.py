@@ -24,6 +24,7 @@ from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.translation.paths import upstream_protocols
+from gw.api.attribution import CONVERSATION_HEADERS, conversation_in
 from gw.api.call_spans import begin_span
 from gw.api.chat.provider_headers import provider_headers
 from gw.api.handler import ApiHandler
@@ -51,13 +52,6 @@ def number_of(text: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# Headers by which clients name a conversation; the first one present counts (reference 2.3).
-CONVERSATION_HEADERS = (
-    *("session_id", "session-id"),  # the documented one, and that of agents of the responses
-    *("conversation_id", "thread-id"),  # protocol, older and newer
-    "x-claude-code-session-id",
-    *("x-session-id", "x-session-affinity", "x-opencode-session"),
-)
 # A shorter single turn, without instructions or tools, has no prefix that any provider caches.
 PREFIX_BYTES_MIN = 4 * 1024
 
@@ -89,11 +83,14 @@ def converse(
     named, is_strict = None, False
     own_headers: Pairs = ()
     if headers.unread_by is not dialect and _are_read(headers, dialect):
-        named, is_strict = _named(headers), headers.get(_STRICT_HEADER) == "1"
+        named, is_strict = conversation_in(headers), headers.get(_STRICT_HEADER) == "1"
         own_headers = provider_headers(headers, dialect)
     conversation, pin = named or _conversation(principal, request, len(body)), None
+    is_named = conversation is not None and not conversation.startswith(PREFIX)
     if conversation is not None:
-        call.detail["conversation"] = label_of(conversation)
+        label = call.detail["conversation"] = label_of(conversation)
+        if is_named:
+            call.belongs_to(label)
         pin = f"{principal.account_id}/{conversation}"  # an account can only use its own pins
     started = services.clock.monotonic()
     reached = upstream_protocols(protocol, current.config.translations) if address is None else ()
@@ -106,7 +103,7 @@ def converse(
         cap_nano_usd=principal.spend_cap_nano_usd,
         forwards_usage=forwards_usage,
         pin=pin,
-        is_named=conversation is not None and not conversation.startswith(PREFIX),
+        is_named=is_named,
         span=begin_span(handler, model, partial(_attributes, handler, request)),
         request=ChatClientRequest(
             request,
@@ -170,15 +167,6 @@ def _are_read(headers: RequestHeaders, dialect: ChatDialect) -> bool:
     return False
 
 
-def _named(headers: RequestHeaders) -> str | None:
-    """Return the conversation's name in the client's headers (reference 2.3)."""
-    for name in CONVERSATION_HEADERS:
-        named: str | None = headers.get(name)
-        if named:
-            return named[:NAME_CHARACTERS_MAX]
-    return None
-
-
 def _conversation(principal: Principal, request: ParsedChatRequest, body_bytes: int) -> str | None:
     """What keeps a conversation together that no header names; None for a lone short turn.
 
@@ -195,7 +183,7 @@ def _conversation(principal: Principal, request: ParsedChatRequest, body_bytes: 
 def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
     """Return the attributes of the request in the span of a sampled call."""
     parameters = request.parameters
-    session = _named(handler.request.headers) or session_of(request.object.raw)
+    session = conversation_in(handler.request.headers) or session_of(request.object.raw)
     pairs: dict[str, AttributeValue | None] = {
         genai.REQUEST_STREAM: request.stream,
         genai.REQUEST_MAX_TOKENS: request.max_tokens,

@@ -298,6 +298,8 @@ def _parameters(row: Endpoint, operation: Operation) -> Iterator[Parameter]:
     yield from operation.parameters
     if row.idempotent and operation.method == "POST":
         yield headers.IDEMPOTENCY
+    if row.billed and operation.method == "POST":
+        yield from headers.ATTRIBUTION
 
 
 def _parameter(one: Parameter) -> dict[str, Any]:

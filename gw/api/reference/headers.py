@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from channels.conversation import NAME_CHARACTERS_MAX
-from gw.api.chat.conversation import CONVERSATION_HEADERS
+from gw.api.attribution import CONVERSATION_HEADERS
 from gw.api.chat.counting import HEADER as TOKEN_COUNT
 from gw.api.reference.operation import Parameter, Schema, in_header
+from gw.calls import attribution
 from gw.idempotency import guard
 from gw.idempotency.claim import HEADER as IDEMPOTENCY_KEY
 from gw.idempotency.claim import KEY_CHARACTERS_MAX
@@ -52,6 +53,11 @@ HEADERS: Mapping[str, tuple[str, Schema]] = MappingProxyType(
             {"type": "string", "enum": ["upstream", "estimate"]},
         ),
         REPLAYED: ("`true`: the response to an earlier request under the key.", _TRUE),
+        "x-gateway-budget": (
+            "The budget that refused the call, what it needed, what was left, and until when.",
+            _TEXT,
+        ),
+        "x-gateway-budget-warning": ("A budget that the account has passed.", _TEXT),
         "ETag": ("The version of the body.", _TEXT),
         "Cache-Control": ("How long the body may be kept.", _TEXT),
         "Location": ("Where the file is.", _TEXT),
@@ -90,5 +96,25 @@ SESSION: tuple[Parameter, ...] = tuple(
         f" headers counts, and {NAME_CHARACTERS_MAX} characters of it.",
     )
     for name in CONVERSATION_HEADERS
+)
+# For whom a call is.
+ATTRIBUTION: tuple[Parameter, ...] = (
+    in_header(
+        attribution.END_USER,
+        f"The end user of the call, in at most {attribution.END_USER_CHARACTERS_MAX} printable"
+        " characters; without it the one that the body names.",
+    ),
+    in_header(
+        attribution.RUN,
+        "The run that the call belongs to.",
+        {
+            "type": "string",
+            "pattern": rf"^[A-Za-z0-9._:/@-]{{1,{attribution.RUN_CHARACTERS_MAX}}}$",
+        },
+    ),
+    in_header(
+        attribution.LABELS,
+        f"At most {attribution.LABELS_MAX} labels, as `team=search, feature=chat`.",
+    ),
 )
 RANGE = in_header("Range", "A part of the file, such as `bytes=0-1023`.")

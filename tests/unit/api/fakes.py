@@ -22,11 +22,13 @@ from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusedCall
 from gw.api.services import LogServices, Services
 from gw.app import make_application
+from gw.calls.attribution import EndUsers
 from gw.config.config import Timeouts
 from gw.http.drain import RequestsInFlight
 from gw.http.overload import Overload
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import StoredResponse
+from gw.keys.end_users import EndUserKey
 from gw.keys.principal import KeyRefused, Principal
 from metrics.families import Families
 from metrics.groups.mcp import McpMetrics
@@ -243,6 +245,7 @@ class World:
             new_id=self.new_id,
             config=cast(Any, self.config),
             refusals=self.refusals.append,
+            end_users=EndUsers(EndUserKey(b"a key for tests only"), lambda: "plain"),
             idempotency=IdempotencyGuard(
                 kept=self.kept, response_bytes_max=1024, metrics=cast(Any, self.metrics)
             ),

@@ -362,6 +362,20 @@ GUARDS = (
         lines=lambda row: ("Idempotency-Key: k", "Content-Length: 0"),
     ),
     Guard(
+        name="malformed `x-gateway-labels`",
+        error=INVALID_REQUEST,
+        applies=lambda row: row.billed,
+        methods=post,
+        lines=lambda row: ("x-gateway-labels: team=a, team=b",),
+    ),
+    Guard(
+        name="repeated `x-gateway-run`",
+        error=INVALID_REQUEST,
+        applies=lambda row: row.billed,
+        methods=post,
+        lines=lambda row: ("x-gateway-run: a", "x-gateway-run: a"),
+    ),
+    Guard(
         name="malformed body",
         error=malformed,
         applies=lambda row: takes_body(row) and is_read_here(row),

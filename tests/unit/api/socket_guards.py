@@ -11,7 +11,10 @@ from tests.unit.api.fakes import World
 from tests.unit.api.guards import GUARDS, knows
 
 RESPONSES = next(row for row in routes() if row.route == "responses")
-OF_HEAD = {"no key", "NUL in the query", "compressed body", "size of its chunks"}
+OF_HEAD = {
+    *("no key", "NUL in the query", "compressed body", "size of its chunks"),
+    *("malformed `x-gateway-labels`", "repeated `x-gateway-run`"),
+}
 CLOSES = {"draining", "size of the body", "other kind of body"}
 HEADING = """## Messages of a WebSocket
 

@@ -282,7 +282,8 @@ def large(fault: Exception | None = None) -> tuple[GeneralVideo, LargeSubmission
     text = {"type": "text", "text": "a boat"}
     body = json.dumps({"model": "m", "content": [text, image]}).encode()
     arguments = ("film", VideoSpec())
-    request, _ = read_submission(body, read_video, *arguments)
+    read, _ = read_submission(body, read_video, *arguments)
+    request = read.made
     assert isinstance(request, GeneralVideo)
     return request, LargeSubmission(body, lambda: FakeHelpers(fault), read_video, arguments)
 
