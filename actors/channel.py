@@ -4,8 +4,8 @@ A slot is requested and returned in the caller's turn, after the messages that w
 reload or an operator changes the channel.
 
 A lease is the right to make one attempt. It is released once, in every exit path, with a verdict;
-releasing it again has no effect. The router only reads `in_use` and `leases_granted`: the actor
-decides when a lease is requested.
+releasing it again has no effect. The router only reads `in_use` and `turn`: the actor decides
+when a lease is requested.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class ChannelActor(Actor[ChannelMessage]):
         self.in_use = 0
         self.health = circuit_breaker.CLOSED
         self.leases_granted = 0
+        self._leased_at = 0.0  # the last of them, in monotonic seconds
         self.is_withdrawn = False
         self._configure(spec)
         metrics.channel_state(channel=spec.id, state=self.health.state)
@@ -104,6 +105,14 @@ class ChannelActor(Actor[ChannelMessage]):
         if self.health.state != "open":
             return 0.0
         return max(0.0, self.health.open_until - self.clock.monotonic())
+
+    @property
+    def turn(self) -> tuple[float, int]:
+        """Among channels of equal load the least is next: who has waited longest for a lease.
+
+        The end of a rest counts as a lease, so that whoever returns from one is last.
+        """
+        return max(self._leased_at, self.spec.ring.rests_until), self.leases_granted
 
     @property
     def may_lease(self) -> bool:
@@ -124,6 +133,7 @@ class ChannelActor(Actor[ChannelMessage]):
             self._become(circuit_breaker.probed(self.health))
         self.in_use += 1
         self.leases_granted += 1
+        self._leased_at = self.clock.monotonic()
         self._slots.value = self.in_use
         return ChannelLease(self, self.spec, is_probe)
 
@@ -183,6 +193,7 @@ class ChannelActor(Actor[ChannelMessage]):
     def _configure(self, spec: ChannelSpec) -> None:
         self.spec = spec
         spec.ring.listener = self._on_key_refused
+        spec.ring.rest_listener = self._on_key_throttled
         self._limit = 0 if self.is_withdrawn else spec.max_concurrency
         self._slots = self.metrics.channel_slots(channel=spec.id, limit=spec.max_concurrency)
         self._slots.value = self.in_use
@@ -199,6 +210,11 @@ class ChannelActor(Actor[ChannelMessage]):
         if before.state != health.state:
             self.metrics.channel_state(channel=self.spec.id, state=health.state)
             self.log.warning(_MOVED[health.state], channel=self.spec.id, was=before.state)
+
+    def _on_key_throttled(self, number: int, seconds: float) -> None:
+        self.log.info(
+            "channel_key_rests", channel=self.spec.id, key=number, seconds=round(seconds, 3)
+        )
 
     def _on_key_refused(self, number: int, status: int, was_in_use: bool) -> None:
         """Count a refused key, and log it when it is set aside rather than at each later call."""

@@ -1,8 +1,9 @@
 """Which channels one call leases: its candidates in order, at most three attempts (reference 10.2).
 
 A full or open channel is passed over, which is no attempt. A channel whose key was refused and
-that has another key is tried once more after all others. The call decides what to do with a
-lease, and whether another channel may be tried after a failure (`gw/calls/attempts.py`).
+that has another key is tried once more after all others; one whose key was throttled, at once, and
+channels without a key that is left are passed over from then on. The call decides what to do with
+a lease, and whether another channel may be tried after a failure (`gw/calls/attempts.py`).
 
 A call may try a channel whose trial is pending before its turn, if a closed channel precedes it
 and takes the call when the trial fails. The channel must be one that the call could reach within
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 from actors.channel import ChannelActor, ChannelLease, Denied
 from actors.routing import Candidate
-from channels.errors import CredentialsRefused, UpstreamError
+from channels.errors import CredentialsRefused, Throttled, UpstreamError
 
 # Spec, Limits: channels tried per request.
 TRIES_MAX = 3
@@ -59,13 +60,15 @@ class Failover(Struct, eq=False):
 
     `failed` are the attempts that gave no response, `passed_over` the channels not tried, with the
     reason. `may_try`: the call may be a trial, so it neither buys a media result nor belongs to a
-    conversation named by its client. `is_trial`: the last lease is a trial.
+    conversation named by its client. `is_trial`: the last lease is a trial. `has_hopped`: an
+    attempt was throttled, after which one more channel may be tried, and no second one for that.
     """
 
     _candidates: Sequence[Candidate]
     _channels: Mapping[str, ChannelActor]
     may_try: bool = False
     is_trial: bool = False
+    has_hopped: bool = False
     failed: list[FailedAttempt] = []
     passed_over: dict[str, str] = {}
     _index: int = 0  # of the next candidate
@@ -95,6 +98,9 @@ class Failover(Struct, eq=False):
                 channel = self._channels.get(channel_id)
                 if channel is None:  # removed by a reload since the candidates were chosen
                     self.passed_over[channel_id] = "removed"
+                    continue
+                if self.has_hopped and not channel.spec.ring.is_ready:
+                    self.passed_over[channel_id] = "resting"
                     continue
                 lease = channel.acquire()
                 if not isinstance(lease, Denied):
@@ -143,7 +149,8 @@ class Failover(Struct, eq=False):
     ) -> None:
         """Add a failed attempt on this candidate.
 
-        If its key was refused and it has another, it is tried again after all others.
+        If its key was refused and it has another, it is tried again after all others; if it was
+        throttled, before them.
         """
         self.failed.append(
             FailedAttempt(
@@ -155,6 +162,13 @@ class Failover(Struct, eq=False):
             )
         )
         channel = self._channels.get(candidate.channel_id)
+        if isinstance(error, Throttled):
+            self.has_hopped = True
+            if channel is not None and channel.spec.ring.is_ready:
+                self._candidates = [candidate, *self._candidates[self._index :]]
+                self._index = 0
+                self._visited.discard(candidate.channel_id)
+            return
         if channel is None or not isinstance(error, CredentialsRefused):
             return
         if not channel.spec.ring.is_aside:
@@ -164,10 +178,10 @@ class Failover(Struct, eq=False):
     def exhausted(self) -> FailoverExhausted:
         """Return the error for when no channel is left to try.
 
-        A refused key as the last failure goes to the client and is no failed attempt.
+        A refused key as the last failure goes to the client and is no failed attempt, as is a 429.
         """
         failed = tuple(self.failed)
-        if failed and isinstance(failed[-1].error, CredentialsRefused):
+        if failed and isinstance(failed[-1].error, CredentialsRefused | Throttled):
             self.failed.pop()
         return FailoverExhausted(
             failed, self.passed_over, cooldown_seconds=min(self._cooldowns, default=0.0)

@@ -28,7 +28,7 @@ class ChannelView(Protocol):
     def in_use(self) -> int: ...
 
     @property
-    def leases_granted(self) -> int: ...
+    def turn(self) -> tuple[float, int]: ...
 
 
 class Candidate(Struct, frozen=True):
@@ -55,7 +55,7 @@ def candidates(
 
     Channels reachable by translation follow, ordered alike, each with the first of `translations`
     that it supports: the protocols that the client's can be translated to, the preferred first.
-    Channels whose keys are all set aside come last.
+    Channels whose keys are all set aside come last, before them those whose keys rest.
     """
     family = families.FAMILIES[protocol]
     if model.endpoint_type not in families.MODEL_TYPES[protocol]:
@@ -93,14 +93,14 @@ def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> 
 
 def _rank(
     channel: ChannelView, is_translated: bool, pin: str | None
-) -> tuple[bool, bool, int, float, int]:
+) -> tuple[bool, bool, bool, int, float, tuple[float, int]]:
     spec = channel.spec
     if pin is None:
-        # Equal loads take turns: the channel with the fewest leases granted comes first.
-        distance, leases_granted = channel.in_use / spec.max_concurrency, channel.leases_granted
+        distance, turn = channel.in_use / spec.max_concurrency, channel.turn
     else:
-        distance, leases_granted = _distance(pin, spec), 0
-    return spec.ring.is_aside, is_translated, spec.priority, distance, leases_granted
+        distance, turn = _distance(pin, spec), (0.0, 0)
+    ring = spec.ring
+    return ring.is_aside, ring.is_resting, is_translated, spec.priority, distance, turn
 
 
 def _distance(pin: str, channel: ChannelSpec) -> float:

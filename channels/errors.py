@@ -117,6 +117,22 @@ class CredentialsRefused(UpstreamFailed):
         self.headers = headers
 
 
+class Throttled(UpstreamFailed):
+    """The upstream refused the request with 429, and its channel says that another may be tried.
+
+    `refusal` is for the client, where no other channel takes the call.
+    """
+
+    def __init__(self, refusal: UpstreamRefusal) -> None:
+        super().__init__(
+            refusal.status,
+            refusal.members,
+            retry_after=refusal.retry_after,
+            error_body=refusal.error_body,
+        )
+        self.refusal = refusal
+
+
 class TrialRefused(UpstreamFailed):
     """The channel was tried before its turn, and refused the request."""
 

@@ -32,6 +32,9 @@ BUILTIN_TOOLS = ("web_search", "image_generation")
 # Where a chat upstream takes instructions: anywhere in the conversation, or at its beginning.
 SYSTEM_TURNS = ("anywhere", "first")
 
+# Who gets an upstream's 429: the client, or first one more channel.
+ON_429 = ("client", "next")
+
 # The names of the token maximum in chat requests.
 MAX_TOKENS_PARAMS = ("max_tokens", "max_completion_tokens")
 
@@ -119,6 +122,7 @@ class ChannelSpec:
     has_system_first: bool = False
     takes_cache_key: bool = False
     drops_billing_header: bool = False
+    hops_when_throttled: bool = False  # after its 429 another channel or key is tried, once
     # Derived at the first use, by the function or object that derives it: `Address.request`,
     # `authorizer_of`, `redaction_of`, and `addressed` of media.
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -132,7 +136,8 @@ class ChannelSpec:
         known = (
             NO_KNOWN if kind is None else KnownRefusals(kind.key_refusals, kind.request_refusals)
         )
-        object.__setattr__(self, "ring", KeyRing(self.keys, known=known))
+        ring = KeyRing(self.keys, known=known, rests=self.hops_when_throttled)
+        object.__setattr__(self, "ring", ring)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from channels.errors import ErrorMembers
 from channels.http.request_writer import BodyPieces
 from channels.http.transport import Transport
-from channels.key_ring import KEY_REFUSALS, ChannelKey
+from channels.key_ring import KEY_REFUSALS, THROTTLED, ChannelKey
 from metrics.spans import RequestTrace
 
 
@@ -46,10 +46,14 @@ class UpstreamRequest(Struct):
         if status in KEY_REFUSALS and self.key is not None:
             self.key.refused(status)
 
-    def took_refusal(self, status: int, members: ErrorMembers) -> bool:
+    def took_refusal(
+        self, status: int, members: ErrorMembers, retry_after: str | None = None
+    ) -> bool:
         """Report a refusal to the key; whether the key was the reason."""
         if self.key is None:
             return False
+        if status == THROTTLED:
+            self.key.throttled(retry_after)
         if status in KEY_REFUSALS:  # counted by `took_status`
             return True
         seconds = self.key.seconds_aside(status, members)

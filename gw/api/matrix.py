@@ -53,7 +53,7 @@ class _Idle:
 
     spec: ChannelSpec
     in_use: int = 0
-    leases_granted: int = 0
+    turn: tuple[float, int] = (0.0, 0)
 
 
 def compatibility(registry: Registry, translations: Collection[str]) -> list[MatrixRow]:

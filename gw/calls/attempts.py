@@ -27,6 +27,7 @@ from channels.deadlines import TimeLimit
 from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
+from channels.key_ring import THROTTLED
 from channels.registry import ChannelSpec
 from gw.calls.call import Call
 from gw.calls.endings import NO_CHANNEL
@@ -147,7 +148,10 @@ class Attempts(Struct, eq=False):
             if failover.is_trial:
                 return await self._trial(upstream, call, candidate, channel, limit)
             with limit:
-                return await self._attempt(upstream, call, candidate, channel)
+                result = await self._attempt(upstream, call, candidate, channel)
+            if channel.hops_when_throttled and isinstance(result, errors.UpstreamRefusal):
+                self._leave_throttled(upstream, failover, result)
+            return result
 
         def failed(candidate: Candidate, lease: ChannelLease, error: errors.UpstreamError) -> bool:
             self._fail(failover, candidate, lease, error)
@@ -199,6 +203,15 @@ class Attempts(Struct, eq=False):
         if isinstance(result, errors.UpstreamRefusal):
             raise errors.TrialRefused(result.status, result.members, retry_after=result.retry_after)
         return result
+
+    def _leave_throttled(
+        self, upstream: Upstream[C, R], failover: Failover, refusal: errors.UpstreamRefusal
+    ) -> None:
+        """Raise Throttled for a 429 after which one more channel may be tried (reference 10.2)."""
+        if refusal.status == THROTTLED and not failover.has_hopped:
+            error = errors.Throttled(refusal)
+            if upstream.retry(error) == "next_channel":
+                raise error
 
     def _attempt(
         self, upstream: Upstream[C, R], call: C, candidate: Candidate, channel: ChannelSpec
@@ -353,8 +366,8 @@ class Attempts(Struct, eq=False):
 
 def _verdict(error: errors.UpstreamError) -> Verdict:
     """Return how a failed attempt counts for the channel's health."""
-    # A lack of descriptors is ours; a refused trial proves nothing and is repeated.
-    if isinstance(error, errors.NoFileLeft | errors.TrialRefused):
+    # A lack of descriptors is ours; a refused trial is repeated; a limit says nothing of health.
+    if isinstance(error, errors.NoFileLeft | errors.TrialRefused | errors.Throttled):
         return "abandoned"
     # The refused key alone is set aside: the upstream works.
     return "success" if isinstance(error, errors.CredentialsRefused) else "failure"

@@ -82,7 +82,7 @@ class BaseUpstream:
             body = b""  # neither the gateway nor, perhaps, the client accepts the encoding
         members = error_members(body)
         retry_after = response.header("retry-after") or retry_after_in(members.details)
-        is_of_key = request.took_refusal(status, members)
+        is_of_key = request.took_refusal(status, members, retry_after)
         if is_translated:
             members = errors.ErrorMembers(members.message)
         error_body = await self._error_body(response, body) if passes_body else None

@@ -168,7 +168,7 @@ class TokenCounter:
         retry_after = response.header("retry-after")
         if status >= 500:
             raise errors.UpstreamFailed(status, members, retry_after=retry_after)
-        if asked.took_refusal(status, members):
+        if asked.took_refusal(status, members, retry_after):
             raise errors.CredentialsRefused(status, members, retry_after=retry_after)
         ending = ending_of_refusal(
             errors.UpstreamRefusal(status, members, retry_after), self._current.redactor

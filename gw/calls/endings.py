@@ -16,6 +16,7 @@ from actors.wallet.messages import RowStatus
 from channels.errors import (
     CredentialsRefused,
     ErrorReported,
+    Throttled,
     UnexpectedStatus,
     UpstreamCut,
     UpstreamError,
@@ -90,6 +91,8 @@ def ending_of_failure(
     error = failure.failed[-1].error
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
+    if isinstance(error, Throttled):
+        return ending_of_refusal(error.refusal, redactor)
     if isinstance(error, CredentialsRefused):
         refusal = UpstreamRefusal(
             error.status, error.members, error.retry_after, headers=error.headers, is_of_key=True

@@ -5,6 +5,7 @@
     no event (whole: no head) in time           next channel   -                   -
     lost after the request was sent             next channel   next channel        unknown
     5xx                                         next channel   next channel        next channel
+    429 that may be tried elsewhere, once       next channel   next channel        final
     504                                         next channel   next channel        unknown
     an unusable response, or a cut one          next channel   unknown             unknown
     a response that reports failed work         next channel   unknown             final
@@ -17,8 +18,8 @@ again. A submission (a film, a song, a voice, a script) is billed once the upstr
 it: where it may have, nothing is sent again.
 
 A refusal (4xx) goes to the client and is no failed attempt, except on chat a refusal of the
-channel's own key, which counts like a 5xx. After a trial (`Failover`) the next channel is always
-tried.
+channel's own key, which counts like a 5xx, and once a call a 429 of a channel with `on_429: next`
+(`Throttled`). After a trial (`Failover`) the next channel is always tried.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def retry_of_pieces(error: errors.UpstreamError) -> Retry:
 
 def retry_of_submits(error: errors.UpstreamError) -> Retry:
     """After a failed attempt to have something made (reference 7.2)."""
-    if isinstance(error, errors.ErrorReported):
+    if isinstance(error, errors.ErrorReported | errors.Throttled):
         return "final"
     if isinstance(error, errors.UpstreamFailed):
         return "unknown" if error.status == 504 else "next_channel"

@@ -109,6 +109,10 @@ class Channel:
     """When it is taken out of rotation, and for how long."""
     first_event_seconds: float | None = keys.key(readers.optional(readers.seconds()), None)
     """On chat: it is left for the next channel if it is silent for so long."""
+    on_429: str = keys.key(readers.choice(registry.ON_429), registry.ON_429[0])
+    """Who takes its 429: the `client`, or first the `next` channel or key of the model that is not
+    throttled, once a call ([when](reference/channels.md#102-when-another-is-tried)). The throttled
+    key rests for its `Retry-After`, 60 seconds at most."""
     wire: mappings.Section = keys.table(WIRE)
     """The dialect of a protocol, where it is not `plain`: of media this gateway's own API, of
     messages and chat the protocol as its maker has it, which other hosts change."""
@@ -262,6 +266,7 @@ def channel_spec(
         has_system_first=one.system_turns == registry.SYSTEM_TURNS[1],
         takes_cache_key=one.prompt_cache_key,
         drops_billing_header=one.drop_billing_header,
+        hops_when_throttled=one.on_429 == registry.ON_429[1],
         propagate_trace=one.propagate_trace,
         max_concurrency=one.max_concurrency,
         priority=one.priority,

@@ -28,6 +28,7 @@ channels:
     api_key: demo-a
     protocols: [chat, messages, responses, native, images, {media}]
     tools: [web_search, image_generation]
+    on_429: next                             # one more channel before the client has its 429
   - id: simulator-b
     base_url: {upstream}
     api_key: demo-b

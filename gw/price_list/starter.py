@@ -27,6 +27,11 @@ drain_seconds: 185            # for calls in flight when it stops; a call takes 
 
 """
 
+_CHANNELS = """
+# Upstream accounts. With `on_429: next` another channel of the model, or another key of a list,
+# takes a call before its client has the 429.
+channels:
+"""
 _MODELS = """
 # What clients ask for. Two channels of a model stand in for each other. A chat model needs both
 # prices, in USD per million tokens; those below are of the price list of {dated}, each with where
@@ -70,7 +75,7 @@ def missing(kind: Kind, environ: Mapping[str, str]) -> list[str]:
 def starter(kinds: Sequence[Kind], environ: Mapping[str, str], price_list: PriceList) -> str:
     """Return the configuration file of these kinds, at least one."""
     channels = "".join(_channel(kind, environ) for kind in kinds)
-    return HEAD + "\nchannels:\n" + channels + _models(kinds, price_list)
+    return HEAD + _CHANNELS + channels + _models(kinds, price_list)
 
 
 def _models(kinds: Sequence[Kind], price_list: PriceList) -> str:

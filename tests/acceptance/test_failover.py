@@ -3,6 +3,7 @@
 from typing import Any
 
 from loadtests.rig.deployment import Deployment, channel, model
+from tests.acceptance.pictures import picture
 from tests.support.rows import each
 
 SETTINGS: dict[str, Any] = {
@@ -10,10 +11,17 @@ SETTINGS: dict[str, Any] = {
         *(channel(name, priority=n) for n, name in enumerate(("one", "two", "three", "four"), 1)),
         channel("late", priority=9),
         channel("quiet", priority=1, first_event_seconds=0.3),
+        *(
+            channel(f"{name}-{kind}", priority=place, on_429="next", protocols=[kind])
+            for kind in ("chat", "messages", "images")
+            for place, name in enumerate(("busy", "idle"), 1)
+        ),
     ],
     "models": [
         model("sim-model", "one", "two", "three", "four"),
         model("hushed", {"id": "quiet", "first_event_seconds": 0.5}, "late"),
+        *(model(f"of-{kind}", f"busy-{kind}", f"idle-{kind}") for kind in ("chat", "messages")),
+        picture("of-images", "busy-images", "idle-images"),
     ],
 }
 LADDER = ("one", "two", "three", "four")
@@ -76,3 +84,32 @@ def test_silent_stream_is_left_for_the_next_channel_and_charged_once(
     assert (row["status"], row["attempts"][0]["error_code"]) == ("success", "upstream_unreachable")
     spent = 10**9 - tenant.client.remaining_nano_usd()
     assert row["cost_nano_usd"] == spent > 0
+
+
+HELLO = [{"role": "user", "content": "Hello"}]
+SENDS: list[tuple[str, str, dict[str, Any]]] = [
+    ("chat", "/v1/chat/completions", {"messages": HELLO}),
+    ("messages", "/v1/messages", {"messages": HELLO, "max_tokens": 9, "stream": True}),
+    ("images", "/v1/images/generations", {"prompt": "a boat"}),
+]
+
+
+@each("kind, path, body", SENDS)
+def test_throttled_channel_is_left_once_and_rests(
+    h: Deployment, kind: str, path: str, body: dict[str, Any]
+) -> None:
+    h.upstream.reset()
+    tenant, body = h.tenant(), {"model": f"of-{kind}", **body}
+    busy, idle = f"busy-{kind}", f"idle-{kind}"
+    failed(h, busy, status=429, headers={"Retry-After": "60"})
+    replies = [tenant.client.send("POST", path, body) for _ in range(2)]
+    assert [reply.status for reply in replies] == [200, 200]
+    assert h.upstream.requested(busy, idle) == [1, 2]
+    rows = [h.row(reply.trace) for reply in replies]
+    assert [row["status"] for row in rows] == ["success"] * 2
+    assert [one["error_code"] for one in rows[0]["attempts"]] == ["upstream_429"]
+    assert not rows[1]["attempts"]
+    assert rows[0]["cost_nano_usd"] == rows[1]["cost_nano_usd"] > 0
+    failed(h, idle, status=429)
+    last = tenant.client.send("POST", path, body)
+    assert (last.status, h.upstream.requested(busy, idle)) == (429, [1, 3])

@@ -37,6 +37,7 @@ PASSED_OVER: Mapping[str, str] = MappingProxyType(
         "full": "every slot was taken",
         "open": "it was not healthy",
         "removed": "it had been removed from the configuration",
+        "resting": "no key of it was left that was neither refused nor throttled",
         "tool": "it lacks a built-in tool of the request",
         "withdrawn": "it had been taken out of service",
     }

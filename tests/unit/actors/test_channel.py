@@ -13,11 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from actors.channel import ChannelActor, ChannelLease, Configure, Denied
 from actors.circuit_breaker import TRIAL_DOUBLINGS_MAX
 from actors.mailbox import ActorStopped
+from actors.routing import candidates
 from channels.registry import HealthSpec
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
 from tests.support.logs import logs
-from tests.support.specs import make_channel
+from tests.support.specs import make_channel, make_model
 from tests.unit.actors.channels import channels, settle
 
 HEALTH = HealthSpec(failures=2, cooldown_seconds=10.0)
@@ -226,3 +227,23 @@ class ChannelMachine(RuleBasedStateMachine):
 
 TestChannelMachine = ChannelMachine.TestCase
 TestChannelMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+async def test_channels_take_turns_by_who_has_waited_longest_and_a_rest_ends_last() -> None:
+    specs = [make_channel(name, hops_when_throttled=True) for name in "abc"]
+    async with channels(*specs) as made:
+
+        def leased() -> str:
+            first = candidates(make_model("a", "b", "c"), "chat", made.directory)[0].channel_id
+            lease = made.directory[first].acquire()
+            assert isinstance(lease, ChannelLease)
+            lease.release("success")
+            made.clock.advance(1.0)
+            return first
+
+        assert [leased() for _ in range(4)] == ["a", "b", "c", "a"]
+        ring = made.directory["b"].spec.ring
+        ring.__dict__["_monotonic"] = made.clock.monotonic
+        ring.keys[0].throttled("3")
+        assert [leased() for _ in range(3)] == ["c", "a", "c"]
+        assert [leased() for _ in range(4)] == ["a", "c", "b", "a"]

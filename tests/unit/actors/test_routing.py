@@ -20,7 +20,7 @@ from tests.support.specs import make_channel, make_model
 class View:
     spec: ChannelSpec
     in_use: int = 0
-    leases_granted: int = 0
+    turn: tuple[float, int] = (0.0, 0)
 
 
 def channel(
@@ -36,12 +36,12 @@ def order(found: list[Candidate]) -> list[str]:
 
 
 def test_equal_loads_take_turns() -> None:
-    views = {"a": View(channel("a"), leases_granted=7), "b": View(channel("b"), leases_granted=6)}
+    views = {"a": View(channel("a"), turn=(1.0, 7)), "b": View(channel("b"), turn=(1.0, 6))}
     assert order(candidates(make_model(Binding("a"), Binding("b")), "chat", views)) == ["b", "a"]
 
 
 def test_binding_names_the_upstream_make_model() -> None:
-    views = {"a": View(channel("a")), "b": View(channel("b"), leases_granted=1)}
+    views = {"a": View(channel("a")), "b": View(channel("b"), turn=(0.0, 1))}
     found = candidates(make_model(Binding("a", "other-name"), Binding("b")), "chat", views)
     assert [candidate.upstream_model for candidate in found] == ["other-name", "m"]
 

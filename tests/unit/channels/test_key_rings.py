@@ -10,7 +10,14 @@ from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
 from channels.errors import ErrorMembers
 from channels.http.interfaces import UpstreamRequest
-from channels.key_ring import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, KeyRing
+from channels.key_ring import (
+    ASIDE_SECONDS,
+    ASIDE_UNKNOWN_SECONDS,
+    REST_SECONDS,
+    REST_SECONDS_MAX,
+    REST_SECONDS_MIN,
+    KeyRing,
+)
 from channels.media.exchanges import addressed, send
 from channels.media.model import MediaRequest
 from channels.redaction import key_spellings, redaction_of
@@ -173,3 +180,70 @@ def test_every_key_is_masked() -> None:
     block = " ".join(KEYS).encode()
     assert redaction_of(spec).redacted(block) == b"[redacted] [redacted] [redacted]"
     assert all(key not in repr(spec) for key in KEYS)
+
+
+def throttle(ring: KeyRing, number: int, retry_after: str | None) -> None:
+    ring.keys[number].throttled(retry_after)
+
+
+RESTS = [
+    ("30", 30.0),
+    ("1.5", 1.5),
+    ("0", REST_SECONDS_MIN),
+    ("3600", REST_SECONDS_MAX),
+    ("9" * 400, REST_SECONDS),
+    ("Wed, 21 Oct 2026 07:28:00 GMT", REST_SECONDS),
+    ("-1", REST_SECONDS),
+    (None, REST_SECONDS),
+]
+
+
+@each("retry_after, seconds", RESTS)
+def test_throttled_key_rests_for_as_long_as_its_upstream_asks(
+    retry_after: str | None, seconds: float
+) -> None:
+    time = Time()
+    ring = KeyRing("ab", rests=True, monotonic=time)
+    told: list[tuple[int, float]] = []
+    ring.rest_listener = lambda *one: told.append(one)
+    throttle(ring, 0, retry_after)
+    throttle(ring, 0, retry_after)
+    assert told == [(1, seconds)]
+    assert (ring.aside, ring.is_resting, ring.is_ready) == (0, False, True)
+    assert [ring.next_index() for _ in range(3)] == [1, 1, 1]
+    assert [ring.next_index(pin) for pin in "xyz"] == [1, 1, 1]
+    time.now += seconds
+    assert {ring.next_index(f"{n}") for n in range(20)} == {0, 1}
+
+
+def test_key_is_last_in_turn_after_its_rest() -> None:
+    time = Time()
+    ring = KeyRing("abc", rests=True, monotonic=time)
+    assert [ring.next_index() for _ in range(2)] == [0, 1]
+    throttle(ring, 2, "9")
+    assert [ring.next_index() for _ in range(2)] == [0, 1]
+    time.now += 9  # its turn would be now
+    assert [ring.next_index() for _ in range(4)] == [0, 1, 2, 0]
+
+
+def test_success_does_not_shorten_a_rest_and_a_channel_rests_with_its_last_key() -> None:
+    time = Time()
+    ring = KeyRing("abc", rests=True, monotonic=time)
+    throttle(ring, 0, "30")
+    ring.keys[0].confirmed()
+    throttle(ring, 1, "20")
+    assert not ring.is_resting
+    ring.keys[2].refused(401)
+    throttle(ring, 0, "40")
+    assert (ring.is_resting, ring.is_aside, ring.rests_until) == (True, False, time.now + 20)
+    assert ring.next_index() == 1  # rather than one that was refused
+    ring.keys[2].confirmed()
+    assert (ring.is_resting, ring.next_index()) == (False, 2)
+
+
+def test_key_of_a_channel_that_leaves_it_to_the_client_never_rests() -> None:
+    ring = KeyRing("ab")
+    throttle(ring, 0, "30")
+    assert [ring.next_index() for _ in range(3)] == [0, 1, 0]
+    assert make_channel("one").ring.rests is False
+    assert make_channel("one", hops_when_throttled=True).ring.rests is True

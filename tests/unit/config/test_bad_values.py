@@ -204,6 +204,7 @@ BAD_CHOICES = [
     ("translations: [chat_to_native, chat_to_native]", 1, "translations[1]", "again", "once", ""),
     (channel("tools: [Web-Search]"), 6, f"{ONE}.tools[0]", '"Web-S', "one of web_", "web_search?"),
     (channel("system_turns: last"), 6, f"{ONE}.system_turns", "last", "anywhere, first", ""),
+    (channel("on_429: retry"), 6, f"{ONE}.on_429", "retry", "client, next", ""),
     (channel("max_tokens_param: tokens"), 6, f"{ONE}.max_tokens_param", "tokens", "max_", "?"),
     (CHAT % "[chat, mesages]", 5, f"{ONE}.protocols[1]", "mesages", "responses, na", "messages?"),
     (CHAT % "[native_content]", 5, f"{ONE}.protocols[0]", "native_c", "native", "native?"),

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.families import PROTOCOLS
-from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS, SYSTEM_TURNS, Binding
+from channels.registry import (
+    BUILTIN_TOOLS,
+    CAPABILITIES,
+    MAX_TOKENS_PARAMS,
+    ON_429,
+    SYSTEM_TURNS,
+    Binding,
+)
 from channels.translation.paths import SETTINGS
 from gw.config.addresses import ListenAddress
 from gw.config.channels import Channel, Health
@@ -74,6 +81,7 @@ channels = st.fixed_dictionaries(
         "system_turns": st.sampled_from(SYSTEM_TURNS),
         "prompt_cache_key": st.booleans(),
         "drop_billing_header": st.booleans(),
+        "on_429": st.sampled_from(ON_429),
         "max_concurrency": st.integers(1, 1_000_000),
         "priority": st.integers(-1_000_000, 1_000_000),
         "health": st.fixed_dictionaries(
