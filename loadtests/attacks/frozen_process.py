@@ -28,7 +28,9 @@ from gw.cli.main import main as gw
 from loadtests.attacks.deployments import fresh_deployment
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment
-from loadtests.rig.processes import CommandFailed, Process
+from loadtests.rig.process import Process
+from loadtests.rig.processes import CommandFailed
+from loadtests.rig.site import ANYWHERE
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.transactions import transaction
 from loadtests.rig.waiting import until
@@ -53,8 +55,9 @@ class Gateway(Process):
     """A gateway that may pose as one of another host; `pace` scales its waits."""
 
     def __init__(self, config: Path, *, host: str, pace: float) -> None:
-        super().__init__([MODULE, host, str(pace), "serve", "--config", str(config)])
-        self.url = self.ready(r"^ready listen=(\S+)")[1]
+        words = [MODULE, host, str(pace), "serve", "--config", str(config)]
+        super().__init__(ANYWHERE.module(words))
+        self.url = self.ready()["listen"]
 
     def stop(self) -> None:
         """Let it stand still."""

@@ -14,7 +14,6 @@ in its history. (`./ops/chaos --only rolling-restart` replaces a gateway by its 
 from __future__ import annotations
 
 import io
-import os
 import signal
 import subprocess
 import tarfile
@@ -32,8 +31,8 @@ from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.machine import free_ports
-from loadtests.rig.processes import CommandFailed, ProcessDied
-from loadtests.rig.targets import gw
+from loadtests.rig.process import ProcessDied
+from loadtests.rig.processes import CommandFailed, gw
 from loadtests.rig.tenants import Tenant
 
 CREDIT_NANO_USD = 1000 * NANO_PER_USD
@@ -144,7 +143,10 @@ def earlier_program(commit: str) -> Iterator[Mapping[str, str]]:
 
 def earlier_gw(h: Deployment, environ: Mapping[str, str], *arguments: str) -> dict[str, Any]:
     """What a command of the earlier program prints."""
-    printed: dict[str, Any] = gw(h.config, *arguments, env={**os.environ, **environ}, check=False)
+    try:
+        printed: dict[str, Any] = gw(h.config, *arguments, environ=environ)
+    except CommandFailed as refused:
+        printed = refused.answer
     return printed
 
 

@@ -23,7 +23,9 @@ from loadtests.bench.scenarios import WORKLOADS
 from loadtests.bench.table import begin
 from loadtests.rig.machine import allow_files, available_cores, description, go_first, pin, place
 from loadtests.rig.network import GATEWAY, network
-from loadtests.rig.targets import Against, Network, Tree, VerifyFailed, light_upstream
+from loadtests.rig.processes import CommandFailed
+from loadtests.rig.site import Tree
+from loadtests.rig.targets import Against, Network, light_upstream
 
 FILES = 65_536
 TABLE = Path("loadtests/table.md")
@@ -108,7 +110,7 @@ def _measure(bench: Bench, name: str) -> Section:
     bench.verified.clear()
     try:
         section = WORKLOADS[name](bench)
-    except (VerifyFailed, VoidWindow) as failed:
+    except (CommandFailed, VoidWindow) as failed:
         section = Section(fault=f"{type(failed).__name__}: {failed}")
     section.date, section.verified = date, len(bench.verified)
     return section

@@ -37,6 +37,7 @@ from loadtests.rig.machine import (
     stolen_seconds,
     tree,
 )
+from loadtests.rig.site import OWN, Tree
 from loadtests.rig.targets import Rig
 
 WARM_SECONDS = 0.5
@@ -257,7 +258,7 @@ class Bench(NamedTuple):
     network: targets.Network
     verified: list[str]  # the gateways whose ledger was found right
     others: Sequence[targets.Against] = ()
-    trees: Sequence[targets.Tree] = ()  # whose gateways are measured beside ours
+    trees: Sequence[Tree] = ()  # whose gateways are measured beside ours
     is_first: bool = False  # before other work of the machine
 
     @property
@@ -280,14 +281,14 @@ class Bench(NamedTuple):
     ) -> Iterator[list[targets.Target]]:
         """Ours, then one of each other tree; they know what is asked for.
 
-        `options` are those of `targets.gateway`. Raises VerifyFailed when they have ended.
+        `options` are those of `targets.gateway`. Raises CommandFailed when they have ended.
         """
         known = models(sorted({ask.shape for ask in asks}))
         options |= {"channels": channels, "models": known, "placement": self.placement}
         options["host"] = self.network.server
         running = list[targets.Target]()
         with ExitStack() as stack:
-            for own in (targets.OWN, *self.trees):
+            for own in (OWN, *self.trees):
                 # What a call costs is asked; one refused for overload has no bearing on it.
                 calm = {"shed_delay_ms": 0} if own.knows("shed_delay_ms") else {}
                 gateway = targets.gateway(self.upstream.url, own=own, settings=calm, **options)

@@ -69,12 +69,12 @@ class Fault:
 
 
 async def kill_worker(strike: Strike) -> None:
-    os.kill(strike.rng.choice(strike.stack.gateway.workers), signal.SIGKILL)
+    os.kill(strike.rng.choice(strike.stack.gateway.process.workers), signal.SIGKILL)
     await strike.last()
 
 
 async def kill_parent(strike: Strike) -> None:
-    os.kill(strike.stack.gateway.pid, signal.SIGKILL)
+    os.kill(strike.stack.gateway.process.pid, signal.SIGKILL)
     await strike.last()
     await strike.stack.gateway.ready()
 
@@ -96,13 +96,13 @@ async def cut_power(strike: Strike) -> None:
 
 async def stop_worker(strike: Strike) -> None:
     """Its parent finds out by its silence; it never goes on by itself."""
-    worker = strike.rng.choice(strike.stack.gateway.workers)
+    worker = strike.rng.choice(strike.stack.gateway.process.workers)
     os.kill(worker, signal.SIGSTOP)
     silence: float = strike.stack.settings["worker_silence_seconds"]
     await asyncio.sleep(max(strike.seconds, silence))
     try:
         async with asyncio.timeout(3 * silence):
-            while worker in strike.stack.gateway.workers:
+            while worker in strike.stack.gateway.process.workers:
                 await asyncio.sleep(0.1)
     except TimeoutError:
         raise Broken(f"worker {worker} stands still and lives on") from None
@@ -110,7 +110,7 @@ async def stop_worker(strike: Strike) -> None:
 
 async def restart_rolling(strike: Strike) -> None:
     """As `ops/running.md` has it: a reload, then another gateway beside the first, twice."""
-    os.kill(strike.stack.gateway.pid, signal.SIGHUP)
+    os.kill(strike.stack.gateway.process.pid, signal.SIGHUP)
     for _ in range(2):
         await asyncio.sleep(strike.seconds / 2)
         code = await strike.stack.replace()
@@ -204,10 +204,10 @@ def much_is_logged() -> dict[str, Any]:
 
 async def fill_disk(strike: Strike) -> None:
     """No process of the gateway may write its log's file any longer than it is."""
-    gateway = strike.stack.gateway
-    assert gateway.log_file is not None
+    gateway, log_file = strike.stack.gateway.process, strike.stack.log_file
+    assert log_file is not None
     pids = [gateway.pid, *gateway.workers]
-    size = gateway.log_file.stat().st_size
+    size = log_file.stat().st_size
     before = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in pids}
     for pid, (_, hard) in before.items():
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
@@ -215,14 +215,14 @@ async def fill_disk(strike: Strike) -> None:
     lost = (await strike.stack.page()).total("gw_log_lines_lost_total")
     for pid, limits in before.items():
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
-    if gateway.log_file.stat().st_size > size or not lost:
+    if log_file.stat().st_size > size or not lost:
         raise Broken(f"the disk was not full: {lost} lines lost")
 
 
 async def read_no_log(strike: Strike) -> None:
-    strike.stack.gateway.pause_reading()
+    strike.stack.gateway.process.pause_reading()
     await strike.last()
-    strike.stack.gateway.go_on_reading()
+    strike.stack.gateway.process.go_on_reading()
 
 
 async def jump_clock(strike: Strike) -> None:

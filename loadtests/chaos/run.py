@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,9 +24,11 @@ from loadtests.chaos.judge import (
     shown,
 )
 from loadtests.chaos.load import Load
-from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, NotReady, Stack, running
+from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, Stack, running
+from loadtests.chaos.unit import NotReady
 from loadtests.chaos.wrong_clock import WrongClock
 from loadtests.rig.machine import description
+from loadtests.rig.processes import CommandFailed, gw
 
 # Load before a fault, so that it finds calls of every kind under way.
 BEFORE_SECONDS = 2.0
@@ -154,22 +154,18 @@ async def _grow_quiet(stack: Stack, result: Result) -> None:
 
 def verify(stack: Stack) -> list[str]:
     """What `gw ledger verify` finds, costs too."""
-    command = [sys.executable, "-m", "gw", "ledger", "verify", "--costs", "--json"]
-    done = subprocess.run(
-        [*command, "--config", str(stack.config)],
-        capture_output=True,
-        check=False,
-        text=True,
-        env={**stack.environ, "GW_ADMIN_PORT": "0", "PATH": ""},
-    )
-    return [f"gw ledger verify: {done.stdout}{done.stderr}"] if done.returncode else []
+    environ = {**stack.environ, "GW_ADMIN_PORT": "0"}
+    try:
+        gw(stack.config, "ledger", "verify", "--costs", environ=environ)
+    except CommandFailed as failed:
+        return [f"gw ledger verify: {failed}"]
+    return []
 
 
 def _log(stack: Stack) -> list[str]:
-    gateway = stack.gateway
-    if gateway.log_file is not None:
-        return gateway.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [*gateway.lines]
+    if stack.log_file is not None:
+        return stack.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return stack.gateway.lines
 
 
 def _last_refused(calls: Sequence[Call]) -> str:

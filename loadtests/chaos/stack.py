@@ -1,20 +1,10 @@
-"""What a fault can hit, running: a gateway of two processes, PostgreSQL, Redis and the upstream.
-
-A process is started again when it dies, as systemd does with a unit's main process. What it leaves
-behind is left alone: worker processes whose parent was killed find out themselves.
-"""
+"""What a fault can hit, running: a gateway of two processes, PostgreSQL, Redis and the upstream."""
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import json
-import os
-import signal
-import sys
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,141 +12,19 @@ from typing import Any
 from actors.clock import SystemClock
 from actors.store.embedded.postgres import EmbeddedPostgres
 from loadtests.chaos import calls
+from loadtests.chaos.unit import POLL_SECONDS, READY_SECONDS, NotReady, Unit
 from loadtests.rig.async_connection import exchange
 from loadtests.rig.deployment import SECRET, channel, model
 from loadtests.rig.folders import temporary_folder
-from loadtests.rig.machine import available_cores, children, free_ports
+from loadtests.rig.installation import Installation
+from loadtests.rig.machine import free_ports
+from loadtests.rig.process import Process, until_end
+from loadtests.rig.processes import SimulatorProcess, serve
 from loadtests.rig.scrape import Admin, Page
 from loadtests.rig.servers import kill_server
-from loadtests.rig.targets import started
 from loadtests.rig.tenants import Registrar, Tenant
 from loadtests.rig.upstream import Upstream
 from loadtests.rig.valkey import MortalValkey, mortal_valkey
-
-# RestartSec of `ops/systemd/model-gateway.service`.
-RESTART_SECONDS = 2.0
-READY_SECONDS = 60.0
-POLL_SECONDS = 0.1
-STOP_SECONDS = 60.0
-PIPE_BYTES = 4096
-REST_SECONDS = 1.0  # for the last lines of its log
-LINES_KEPT = 10_000
-
-
-class NotReady(Exception):
-    """A process ended, or waited too long, before it served."""
-
-
-class Unit:
-    """`python -m ARGUMENTS`, kept running. Its log is read line by line, or goes to a file."""
-
-    def __init__(
-        self,
-        arguments: Sequence[str],
-        *,
-        is_ready: Callable[[], Awaitable[bool]],
-        environ: Mapping[str, str],
-        log_file: Path | None = None,
-    ) -> None:
-        self._command = [sys.executable, "-m", *arguments]
-        self._is_ready = is_ready
-        self._environ = {**os.environ, **environ}
-        self.log_file = log_file
-        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
-        self.restart_seconds = RESTART_SECONDS
-        self._reading = asyncio.Event()
-        self._reading.set()
-        self._tasks: set[asyncio.Task[None]] = set()  # that read its log
-        self._process: asyncio.subprocess.Process
-        self._keeper: asyncio.Task[None]
-
-    @property
-    def pid(self) -> int:
-        """The process itself, which was started last."""
-        return self._process.pid
-
-    @property
-    def workers(self) -> list[int]:
-        """Its processes that serve."""
-        return children(self.pid)
-
-    async def start(self) -> None:
-        """Start it, and keep it running from then on. Raises NotReady."""
-        await self._spawn()
-        await self.ready()
-        self._keeper = asyncio.create_task(self._keep())
-
-    async def ready(self) -> None:
-        """Wait until it serves. Raises NotReady."""
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                while not await self._is_ready():
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            log = "\n".join([*self.lines][-20:])
-            raise NotReady(f"{' '.join(self._command)} does not serve:\n{log}") from None
-
-    async def stop(self) -> int:
-        """End it with SIGTERM; returns its exit code."""
-        self._keeper.cancel()
-        await asyncio.wait([self._keeper])
-        self._process.terminate()
-        try:
-            return await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
-        except TimeoutError:
-            return -1
-        finally:
-            self._reading.set()
-            self.close()
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=REST_SECONDS)
-
-    def close(self) -> None:
-        """Make sure that it is gone, with what it has started."""
-        if self._process.returncode is None:
-            for pid in [self.pid, *self.workers]:
-                os.kill(pid, 9)
-
-    def pause_reading(self) -> None:
-        """Read nothing of its log any more; the pipe is as small as it can be."""
-        self._reading.clear()
-        pipe = self._process._transport.get_pipe_transport(2)  # type: ignore[attr-defined]
-        fcntl.fcntl(pipe.get_extra_info("pipe"), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-
-    def go_on_reading(self) -> None:
-        """Read its log again."""
-        self._reading.set()
-
-    async def _spawn(self) -> None:
-        nothing = asyncio.subprocess.DEVNULL
-        with ExitStack() as stack:
-            log: Any = asyncio.subprocess.PIPE
-            if self.log_file is not None:
-                log = stack.enter_context(self.log_file.open("ab"))
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=nothing,
-                stdout=nothing,
-                stderr=log,
-                env=self._environ,
-                limit=PIPE_BYTES,
-            )
-        if self._process.stderr is not None:
-            self._tasks.add(asyncio.create_task(self._read(self._process.stderr)))
-
-    async def _read(self, log: asyncio.StreamReader) -> None:
-        rest = b""
-        while data := await log.read(PIPE_BYTES):
-            await self._reading.wait()
-            *whole, rest = (rest + data).split(b"\n")
-            self.lines.extend(line.decode(errors="replace") for line in whole)
-
-    async def _keep(self) -> None:
-        while True:
-            await self._process.wait()
-            await asyncio.sleep(self.restart_seconds)
-            await self._spawn()
-
 
 PROCESSES = 2
 ACCOUNTS = 4
@@ -212,27 +80,25 @@ def models() -> list[dict[str, Any]]:
     ]
 
 
-@dataclass
-class Stack:
+@dataclass(kw_only=True)
+class Stack(Installation):
     """Everything, and how to do harm to it."""
 
     folder: Path
-    settings: dict[str, Any]
     upstream: Upstream
-    database_url: str
     valkey: MortalValkey
     port: int
     admin_ports: tuple[int, int]  # one for a gateway, one for the next
-    environ: Mapping[str, str] = field(default_factory=dict)
     log_file: Path | None = None
     gateway: Unit = field(init=False)
     tenants: Sequence[Tenant] = ()
     _at: int = 0  # of `admin_ports`
 
     @property
-    def config(self) -> Path:
-        """The configuration's file."""
-        return self.folder / "gw.yaml"
+    def database_url(self) -> str:
+        """Where the gateway's rows are."""
+        url: str = self.settings["database_url"]
+        return url
 
     @property
     def admin(self) -> Admin:
@@ -241,7 +107,7 @@ class Stack:
 
     async def start(self) -> None:
         """Start the gateway, and give it accounts. Raises NotReady."""
-        self.config.write_text(json.dumps(self.settings), encoding="utf-8")  # JSON is YAML
+        self.write()
         self.gateway = self._unit()
         try:
             await self.gateway.start()
@@ -260,13 +126,12 @@ class Stack:
             await self.gateway.start()
         finally:
             code = await old.stop()
-        self.gateway.lines.extendleft(reversed(old.lines))
+        self.gateway.follow(old)
         return code
 
     def kill_gateway(self) -> None:
         """Kill its parent and its workers; it is started again."""
-        for pid in (self.gateway.pid, *self.gateway.workers):
-            os.kill(pid, signal.SIGKILL)
+        self.gateway.process.kill_all()
 
     def kill_postgres(self) -> None:
         """As the kernel does that is out of memory; it is started again within a second or two."""
@@ -318,9 +183,12 @@ class Stack:
             except OSError:
                 return False
 
-        serve = ["gw", "serve", "--config", str(self.config), "--processes", str(PROCESSES)]
-        environ = {**self.environ, "GW_ADMIN_PORT": str(port)}
-        return Unit(serve, is_ready=is_ready, environ=environ, log_file=self.log_file)
+        def start() -> Process:
+            environ = {**self.environ, "GW_ADMIN_PORT": str(port)}
+            command = self.site.module(serve(self.config, self.processes))
+            return Process(command, environ=environ, log_file=self.log_file)
+
+        return Unit(start, is_ready=is_ready)
 
     def _make_tenants(self) -> list[Tenant]:
         registrar = Registrar(self.database_url, SECRET, f"http://127.0.0.1:{self.port}")
@@ -333,10 +201,9 @@ async def running(seed: int, **settings: Any) -> AsyncIterator[Stack]:
     """Everything but the gateway, which `Stack.start` starts; gone afterwards."""
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
-        cores = frozenset(available_cores())
-        arguments = ["--seed", str(seed), "--requests-kept", str(REQUESTS_KEPT)]
-        simulator = started(["loadtests.simulator", *arguments], cores)
-        _, words = stack.enter_context(simulator)
+        more = ["--requests-kept", str(REQUESTS_KEPT)]
+        simulator = SimulatorProcess(*more, seed=seed, is_heard=True)
+        stack.enter_context(until_end(simulator))
         valkey = stack.enter_context(mortal_valkey(folder))
         embedded = EmbeddedPostgres(folder)
         url = await embedded.start()
@@ -356,7 +223,14 @@ async def running(seed: int, **settings: Any) -> AsyncIterator[Stack]:
             "models": models(),
             **settings,
         }
-        for one in written["channels"]:
-            one.setdefault("base_url", words["listen"])
-        upstream = Upstream(words["listen"])
-        yield Stack(folder, written, upstream, url, valkey, port, (admin_ports[0], admin_ports[1]))
+        yield Stack(
+            folder / "gw.yaml",
+            written,
+            simulator.url,
+            processes=PROCESSES,
+            folder=folder,
+            upstream=Upstream(simulator.url),
+            valkey=valkey,
+            port=port,
+            admin_ports=(admin_ports[0], admin_ports[1]),
+        )

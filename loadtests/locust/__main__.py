@@ -30,7 +30,10 @@ from urllib.parse import urlsplit
 from loadtests.locust.mix import FAMILIES, RUN_FILE, SHAPES, chosen
 from loadtests.locust.verdict import conclusion, report, watched
 from loadtests.rig.machine import available_cores, place
-from loadtests.rig.targets import Target, VerifyFailed, gateway, gw, started, verify
+from loadtests.rig.process import until_end
+from loadtests.rig.processes import CommandFailed, SimulatorProcess, gw
+from loadtests.rig.site import Site
+from loadtests.rig.targets import Target, gateway, verify
 
 PAGES = 40
 BASE = "handbook"  # of agents; users read a base of their own
@@ -61,7 +64,7 @@ _SOLD: dict[str, dict[str, Any]] = {
 def own_gateway(
     upstream_url: str, accounts: int, families: Sequence[str], *, shed_delay_ms: int | None
 ) -> Iterator[tuple[Target, Sequence[str]]]:
-    """A gateway with funded accounts, and the keys of its agents. Raises VerifyFailed at its end.
+    """A gateway with funded accounts, and the keys of its agents. Raises CommandFailed at its end.
 
     There is what users of these families read.
     """
@@ -129,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with _target(options) as target:
             return _run_locust(target, options, for_locust)
-    except VerifyFailed as failed:
+    except CommandFailed as failed:
         print(f"gw ledger verify failed:\n{failed}", file=sys.stderr)
         return 1
 
@@ -198,7 +201,7 @@ class _Target(NamedTuple):
 
 @contextmanager
 def _target(options: argparse.Namespace) -> Iterator[_Target]:
-    """What the load is for; its ledger is verified afterwards. Raises VerifyFailed."""
+    """What the load is for; its ledger is verified afterwards. Raises CommandFailed."""
     if options.host is not None:
         pids = {"gateway": options.pid} if options.pid else {}
         keys, agent_keys = _read_keys(options.keys), _read_keys(options.agent_keys)
@@ -206,18 +209,19 @@ def _target(options: argparse.Namespace) -> Iterator[_Target]:
         if options.config is not None:
             verify(options.config)
         return
-    simulator = ["loadtests.simulator", "--port", "0", "--task-seconds", str(TASK_SECONDS)]
+    site = Site(cores=place(available_cores()).rig)
+    lasting = ["--task-seconds", str(TASK_SECONDS)]
     with (
-        started(simulator, place(available_cores()).rig) as (simulator_pid, upstream),
+        until_end(SimulatorProcess(*lasting, site=site, is_heard=True)) as simulator,
         own_gateway(
-            upstream["listen"],
+            simulator.url,
             options.accounts,
             options.families,
             shed_delay_ms=options.shed_delay_ms,
         ) as (own, agent_keys),
     ):
         assert own.database_pid is not None
-        pids = {"gateway": own.pid, "PostgreSQL": own.database_pid, "simulator": simulator_pid}
+        pids = {"gateway": own.pid, "PostgreSQL": own.database_pid, "simulator": simulator.pid}
         yield _Target(own.url, own.keys, agent_keys, True, pids)
 
 

@@ -33,8 +33,10 @@ from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
 from gw.api.logs.visibility import Scope, Visibility
-from loadtests.rig.machine import available_cores, cpu_seconds, free_ports
-from loadtests.rig.targets import database_in, gw, started
+from loadtests.rig.machine import cpu_seconds, free_ports
+from loadtests.rig.process import started
+from loadtests.rig.processes import gw, serve
+from loadtests.rig.targets import database_in
 
 SQL = load("loadtests.logs", "fill.sql")
 BATCH_ROWS = 100_000
@@ -192,8 +194,8 @@ def time_pages(folder: Path) -> None:
     """Start a gateway on the folder, open every page some times, print what each took."""
     config = folder / "gw.yaml"
     config.write_text(CONFIGURATION.format(*free_ports(3)), encoding="utf-8")
-    serve = ["gw", "serve", "--config", str(config)]
-    with started(serve, frozenset(available_cores())) as (pid, _):
+    with started(serve(config)) as gateway:
+        pid = gateway.pid
         base, operator = _sign_in(config, "--operator")
         print(f"{'page':50} {'first ms':>9} {'then ms':>9} {'CPU ms':>8} {'kB':>6}")
         for path in PATHS:

@@ -21,13 +21,14 @@ from typing import Any
 
 import psycopg2
 import psycopg2.extras
-import yaml
 
 from actors.wallet.money import NANO_PER_USD
 from loadtests.rig.client import Client
 from loadtests.rig.folders import temporary_folder
+from loadtests.rig.installation import Installation
 from loadtests.rig.postgres import PostgresForTests
-from loadtests.rig.processes import GatewayProcess, ProcessDied, SimulatorProcess, gw
+from loadtests.rig.process import ProcessDied
+from loadtests.rig.processes import GatewayProcess, SimulatorProcess
 from loadtests.rig.tenants import Registrar, Tenant
 from loadtests.rig.upstream import Upstream, key_of
 from loadtests.rig.waiting import until
@@ -94,17 +95,13 @@ def configuration(database_url: str) -> dict[str, Any]:
     }
 
 
-@dataclass
-class Deployment:
-    """Everything a test talks to. `start` and `stop` may be called again and again."""
+@dataclass(kw_only=True)
+class Deployment(Installation):
+    """Everything a test talks to. `start` may be called again and again."""
 
-    config: Path
     simulator: SimulatorProcess
-    settings: dict[str, Any]
-    environ: Mapping[str, str] = field(default_factory=dict)
     gateway: GatewayProcess = field(init=False)
     usd: str = "10"
-    processes: int = 1
     _account: str = ""
     _key: str = ""
 
@@ -117,21 +114,9 @@ class Deployment:
         """A client with the deployment's own key."""
         return Client(self.gateway.url, self.key)
 
-    def write(self, **more: Any) -> None:
-        """Write the configuration, with `more` in it from now on.
-
-        By a rename: the gateway may be reading what it was signalled of before.
-        """
-        self.settings.update(more)
-        for one in self.settings["channels"]:
-            one.setdefault("base_url", self.simulator.url)
-        beside = self.config.with_suffix(".new")
-        beside.write_text(yaml.safe_dump(self.settings), encoding="utf-8")
-        beside.replace(self.config)
-
     def start(self) -> GatewayProcess:
         """Start a gateway on the configuration as it is now."""
-        self.gateway = GatewayProcess(self.config, processes=self.processes, environ=self.environ)
+        self.gateway = self.serve()
         return self.gateway
 
     def start_on_known_ports(self) -> GatewayProcess:
@@ -148,10 +133,6 @@ class Deployment:
                 raise
 
         return until(started, what="a gateway on free ports")
-
-    def gw(self, *arguments: str) -> Any:
-        """One command of the CLI."""
-        return gw(self.config, *arguments)
 
     def restart_upstream(self) -> None:
         """Kill the simulator and start another one in its place."""
@@ -196,11 +177,6 @@ class Deployment:
     def agent(self, tenant: Tenant, **settings: Any) -> Tenant:
         """A key of a new agent of a tenant's account."""
         return self._registrar.agent(tenant, **settings)
-
-    def verify(self) -> dict[str, Any]:
-        """`gw ledger verify`, costs too; raises when an invariant does not hold."""
-        report: dict[str, Any] = self.gw("ledger", "verify", "--costs")
-        return report
 
     def query(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         """The rows of one query, by the names of their columns."""
@@ -310,10 +286,12 @@ def deployment(
     **settings: Any,
 ) -> Iterator[Deployment]:
     """A running deployment; everything is gone afterwards and the ledger was verified."""
+    simulator = SimulatorProcess()
     built = Deployment(
-        config=folder / "gw.yaml",
-        simulator=SimulatorProcess(),
-        settings=configuration(database_url),
+        folder / "gw.yaml",
+        configuration(database_url),
+        simulator.url,
+        simulator=simulator,
         environ=environ or {},
         usd=usd,
         processes=processes,

@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadtests.rig.machine import Cores
-from loadtests.rig.targets import NAMESPACES, Host, Network, started
+from loadtests.rig.process import started
+from loadtests.rig.site import NAMESPACES, Host, Site
+from loadtests.rig.targets import Network
 
 DELAY_SECONDS = 0.000_25  # each way of each cable
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}  # and their packages
@@ -133,14 +135,14 @@ def _relay(cores: Cores) -> Iterator[int]:
     """The relay, with the ends that it has made moved to their hosts; yields its pid."""
     devices = [end.device for end in ENDS]
     command = ["loadtests.rig.relay", str(DELAY_SECONDS), *devices]
-    with started(command, cores, host=LOAD) as (pid, _):
+    with started(command, Site(host=LOAD, cores=cores)) as relay:
         for end in ENDS:
             if end.host != LOAD:
                 target = ["netns", end.host.namespace]
                 _run("ip", "-n", LOAD.namespace, "link", "set", end.device, *target)
             queue = ["txqueuelen", str(QUEUE_PACKETS)]
             _run("ip", "-n", end.host.namespace, "link", "set", end.device, *queue)
-        yield pid
+        yield relay.pid
 
 
 def _set_up(end: End) -> None:

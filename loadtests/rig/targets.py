@@ -13,9 +13,7 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -33,9 +31,12 @@ from gw.keys.issue import issue_key
 from gw.keys.key import KeyWish
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import load_secret
-from loadtests.rig.machine import Cores, Placement, available_cores, children, pin, place, tree
+from loadtests.rig.installation import Installation
+from loadtests.rig.machine import Placement, available_cores, pin, place, tree
+from loadtests.rig.process import Process, started, until_end
+from loadtests.rig.processes import gw
+from loadtests.rig.site import HERE, OWN, Host, Site, Tree
 
-NAMESPACES = Path("/run/netns")  # where `ip netns` names them
 CREDIT_NANO_USD = 1_000_000 * NANO_PER_USD
 AT_ONCE = 8
 
@@ -80,7 +81,6 @@ async def database_in(
 GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
 LOOPBACK = "loopback"
 READY_SECONDS = 60.0
-STOP_SECONDS = 60
 MAX_CONCURRENCY = 20_000
 CHAT_MODEL = {
     "max_output_tokens": 1000,
@@ -95,27 +95,6 @@ except ImportError:  # of an older tree
     from loadtests.rig.processes import make_keys
 print(json.dumps(asyncio.run(make_keys(pathlib.Path(sys.argv[1]), int(sys.argv[2])))))
 """
-
-
-class Tree(NamedTuple):
-    """A checkout of the project, and the Python that has what it needs."""
-
-    folder: Path
-    python: str
-    suffix: str = ""  # of the names of its rows
-
-    @classmethod
-    def at(cls, folder: Path) -> Tree:
-        """Another checkout than this one, whose environment its own scripts have made."""
-        whole = folder.resolve()
-        return cls(whole, str(whole / ".venv" / "bin" / "python"), f" of {whole.name}")
-
-    def knows(self, key: str) -> bool:
-        """Whether its configuration has this key: its example names them all."""
-        return f"\n{key}:" in (self.folder / "ops/examples/gw.yaml").read_text(encoding="utf-8")
-
-
-OWN = Tree(Path(__file__).resolve().parents[2], sys.executable)
 
 
 class Target(NamedTuple):
@@ -136,21 +115,6 @@ class Target(NamedTuple):
     def url(self) -> str:
         """Where it listens."""
         return f"http://{self.host}:{self.port}"
-
-
-class Host(NamedTuple):
-    """Where a process runs: its address, and its network namespace unless that is ours."""
-
-    address: str = "127.0.0.1"
-    namespace: str = ""
-
-    def command(self, words: Sequence[str]) -> list[str]:
-        """What runs a command there, as the same process."""
-        entered = ["nsenter", f"--net={NAMESPACES / self.namespace}"] if self.namespace else []
-        return [*entered, *words]
-
-
-HERE = Host()
 
 
 class Network(NamedTuple):
@@ -177,56 +141,20 @@ class Against(NamedTuple):
     url: str
 
 
-class VerifyFailed(Exception):
-    """`gw ledger verify` found something."""
-
-
-@contextmanager
-def started(
-    arguments: Sequence[str], cores: Cores, own: Tree = OWN, host: Host = HERE
-) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """A Python module on these cores, to its end; yields its pid and the words it is ready with."""
-    command = host.command([own.python, "-m", *arguments])
-    with _process(command, cores, cwd=own.folder, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        ready, deadline = "", time.monotonic() + READY_SECONDS
-        while not ready.startswith("ready "):
-            sys.stderr.write(ready)
-            ready = process.stderr.readline()
-            if not ready or time.monotonic() > deadline:
-                raise SystemExit(f"{' '.join(arguments)} did not become ready")
-        # A pipe without a reader would stop the process once it is full.
-        reader = threading.Thread(target=sys.stderr.writelines, args=(process.stderr,), daemon=True)
-        reader.start()
-        yield process.pid, dict(word.split("=", 1) for word in ready.split() if "=" in word)
-    reader.join()
-
-
-@contextmanager
-def _process(command: Sequence[str], cores: Cores, **how: Any) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, **how)
-    try:
-        pin(process.pid, cores)
-        yield process
-    finally:
-        process.terminate()
-        process.wait(timeout=STOP_SECONDS)
-
-
 @contextmanager
 def light_upstream(placement: Placement, host: Host = HERE) -> Iterator[Target]:
     """The upstream of canned bytes, as a target: asked without a server between."""
     command = ["loadtests.bench.upstream", host.address]
-    with started(command, placement.upstream, host=host) as (pid, words):
-        yield Target(RIG, *_host_and_port(words["listen"]), pid, ["bench"])
+    with started(command, Site(host=host, cores=placement.upstream)) as process:
+        yield Target(RIG, *_host_and_port(process.words["listen"]), process.pid, ["bench"])
 
 
 @contextmanager
 def reference(upstream: Target, placement: Placement, host: Host = HERE) -> Iterator[Target]:
     """The project's own bare proxy."""
     command = ["loadtests.bench.reference", host.address, upstream.host, str(upstream.port)]
-    with started(command, placement.server, host=host) as (pid, words):
-        yield Target(REFERENCE, *_host_and_port(words["listen"]), pid, ["bench"])
+    with started(command, Site(host=host, cores=placement.server)) as process:
+        yield Target(REFERENCE, *_host_and_port(process.words["listen"]), process.pid, ["bench"])
 
 
 @contextmanager
@@ -237,10 +165,11 @@ def other_server(
     host, port = _host_and_port(against.url)
     there = {"upstream_host": upstream.host, "upstream_port": upstream.port}
     command = against.command.format(upstream_url=upstream.url, port=port, **there)
-    with _process(on.command(shlex.split(command)), placement.server) as process:
+    site = Site(host=on, cores=placement.server)
+    with until_end(Process(on.command(shlex.split(command)), site=site, is_heard=True)) as process:
         deadline = time.monotonic() + READY_SECONDS
         while not _is_listening(host, port):
-            if process.poll() is not None or time.monotonic() > deadline:
+            if process.popen.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"{against.name} does not listen on {against.url}")
             time.sleep(0.05)
         yield Target(against.name, host, port, process.pid, ["bench"])
@@ -263,41 +192,46 @@ def gateway(
     """A gateway with keys that will not run dry, one an account; verified when it has stopped.
 
     `channels` states which protocols each speaks, `settings` what its configuration has besides.
-    Raises VerifyFailed.
+    Raises CommandFailed.
     """
     where = placement or place(available_cores())
     with tempfile.TemporaryDirectory(prefix="gw-bench-") as text:
         folder = Path(text)
         folder.chmod(0o711)
-        config = folder / "gw.yaml"
-        written = {**_settings(folder, upstream_url, channels, models), **(settings or {})}
+        written = {**_settings(folder, channels, models), **(settings or {})}
         written |= dict.fromkeys(("listen", "admin_listen"), f"{host.address}:0")
-        config.write_text(json.dumps(written), encoding="utf-8")  # JSON is YAML
-        several = ["--processes", str(processes)] if processes > 1 else []
-        serve = ["gw", "serve", "--config", str(config), *several]
-        with started(serve, where.server, own, host) as (pid, words):
+        site = Site(own, host, where.server)
+        installed = Installation(
+            folder / "gw.yaml", written, upstream_url, processes=processes, site=site
+        )
+        installed.write()
+        with until_end(installed.serve(is_heard=True)) as process:
             (pid_file,) = (folder / "var").rglob("postmaster.pid")
             database = int(pid_file.read_text().split("\n", 1)[0])
             for one in tree(database):
                 pin(one, where.database)
-            make = [own.python, "-c", MAKE_KEYS, str(config), str(accounts)]
+            make = [own.python, "-c", MAKE_KEYS, str(installed.config), str(accounts)]
             keys = json.loads(subprocess.check_output(make, cwd=own.folder))
-            workers = children(pid) if several else ()
-            at = _host_and_port(words["listen"])
-            name += own.suffix
-            admin = words["admin"]
-            yield Target(name, *at, pid, keys, database, admin, workers, own.suffix, config)
-        verify(config, own)
+            yield Target(
+                name + own.suffix,
+                *_host_and_port(process.url),
+                process.pid,
+                keys,
+                database,
+                process.admin_url,
+                process.workers if processes > 1 else (),
+                own.suffix,
+                installed.config,
+            )
+        verify(installed.config, own)
 
 
 def _settings(
     folder: Path,
-    upstream_url: str,
     channels: Mapping[str, str],
     models: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    channel: dict[str, Any] = {"base_url": upstream_url, "max_concurrency": MAX_CONCURRENCY}
-    channel |= {"health": {"failures": 100}}
+    channel = {"max_concurrency": MAX_CONCURRENCY, "health": {"failures": 100}}
     return {
         "data_dir": str(folder / "var"),
         "channels": [
@@ -308,20 +242,9 @@ def _settings(
     }
 
 
-def verify(config: Path | str, own: Tree = OWN) -> None:
-    """Print the output of `gw ledger verify`. Raises VerifyFailed."""
-    try:
-        report = gw(Path(config), "ledger", "verify", own=own, stderr=subprocess.PIPE)
-    except subprocess.CalledProcessError as failed:
-        raise VerifyFailed(failed.stdout + failed.stderr) from None
-    print(f"gw ledger verify: {report['counts']}")
-
-
-def gw(config: Path, *words: str, own: Tree = OWN, **how: Any) -> Any:
-    """What a command of a tree prints as JSON. Raises CalledProcessError."""
-    command = [own.python, "-m", "gw", *words, "--config", str(config.resolve()), "--json"]
-    how = {"cwd": own.folder, "stdout": subprocess.PIPE, "check": True, **how}
-    return json.loads(subprocess.run(command, text=True, **how).stdout or "null")
+def verify(config: Path, own: Tree = OWN) -> None:
+    """Print the output of `gw ledger verify`. Raises CommandFailed."""
+    print(f"gw ledger verify: {gw(config, 'ledger', 'verify', own=own)['counts']}")
 
 
 def _is_listening(host: str, port: int) -> bool:

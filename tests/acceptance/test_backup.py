@@ -58,7 +58,7 @@ def test_dump_of_a_serving_gateway_is_restored_and_verified(
         h.gateway.close()
         postgres_tool("pg_restore", "--no-owner", "--exit-on-error", "--dbname", empty, str(dump))
         h.write(database_url=empty)
-        restored = Deployment(h.config, h.simulator, h.settings)
+        restored = Deployment(h.config, h.settings, h.upstream_url, simulator=h.simulator)
         h.verify()
         restored.start()
         try:
