@@ -37,6 +37,11 @@ SELECT process_bury(%s, %s, %s)
 SELECT process_id, account_id, called_at FROM leases
 WHERE called_at IS NOT NULL AND amount_nano_usd > 0 AND process_id <> %s
 
+-- called_back_of --
+-- The leases of an account that are called back, and since when.
+SELECT process_id, account_id, called_at FROM leases
+WHERE account_id = %s AND called_at IS NOT NULL AND amount_nano_usd > 0
+
 -- take_lease --
 -- Take a lease from a process if it has been called back since that time.
 SELECT lease_take(%s, %s, %s)

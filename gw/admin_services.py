@@ -15,6 +15,7 @@ from gw.api.admin import (
     accounts,
     agents,
     audit,
+    budgets,
     channels,
     conditions,
     keys,
@@ -33,7 +34,7 @@ from gw.media_services import endings_of
 from metrics.prometheus import Metrics
 
 _NOUNS = (
-    *(accounts, keys, audit, agents, knowledge_bases, tasks),
+    *(accounts, keys, audit, agents, budgets, knowledge_bases, tasks),
     *(channels, models, ledger, conditions),
 )
 ROUTES: tuple[Route, ...] = tuple(route for noun in _NOUNS for route in noun.ROUTES)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from actors.store.errors import DatabaseRefused, StatementRefused, StoreUnavailable
 from actors.wallet.ledger import BalanceOutOfRange, UnknownAccount
+from gw.admin.budgets import BudgetIsOperators, TooManyBudgets
 from gw.agents.table import UnknownAgent
+from gw.budgets.table import BudgetExists, UnknownBudget
 from gw.keys import store
 from gw.keys.issue import NotRevealable
 from gw.keys.key_requests import RequestIsDecided, UnknownRequest
@@ -31,6 +33,18 @@ _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
     UnknownAccount: (404, "account_not_found", "there is no account {}"),
     store.UnknownKey: (404, "key_not_found", "there is no key {}"),
     UnknownAgent: (404, "agent_not_found", "there is no agent {}"),
+    UnknownBudget: (404, "budget_not_found", "there is no budget {}"),
+    BudgetExists: (
+        409,
+        "budget_exists",
+        "the budget {} of the account has this name, or this scope, subject and period",
+    ),
+    TooManyBudgets: (409, "too_many_budgets", "the account may not have one more budget: {}"),
+    BudgetIsOperators: (
+        403,
+        "budget_locked",
+        "an operator has made the budget {}, and alone changes it",
+    ),
     UnknownRequest: (404, "request_not_found", "there is no request {}"),
     UnknownBase: (404, "kb_not_found", "the account has no knowledge base {}"),
     store.KeyIsRevoked: (409, "key_revoked", "the key {} is revoked, and revocation is for good"),

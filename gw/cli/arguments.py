@@ -26,6 +26,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        # So that an offset such as -05:30 is a value: no option begins with a digit.
+        self._negative_number_matcher = re.compile(r"-\d.*")
         self.register_common()
 
     def register_common(self) -> None:

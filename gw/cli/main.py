@@ -30,6 +30,7 @@ NOUNS = {
     "account": "gw.cli.account",
     "key": "gw.cli.key",
     "agent": "gw.cli.agent",
+    "budget": "gw.cli.budget",
     "ledger": "gw.cli.ledger",
     "secret": "gw.cli.secret",
     "receipt": "gw.cli.receipt",

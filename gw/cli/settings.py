@@ -16,6 +16,7 @@ from gw.nouns.noun import Changes, Noun
 
 R = TypeVar("R")
 Change = Callable[[Session, Actor, str, Changes], Awaitable[R]]
+Until = Callable[[Context, R], Awaitable[None]]
 
 
 def setting(
@@ -25,8 +26,12 @@ def setting(
     with_id: Callable[[Parser], object],
     text: str,
     verb: str = "set",
+    until: Until[R] | None = None,
 ) -> Verb:
-    """Return the command that changes the settings that its options name."""
+    """Return the command that changes the settings that its options name.
+
+    `until` waits for what must be over, once the change is committed and every gateway has it.
+    """
 
     def check(options: Namespace) -> None:
         if not noun.changes_of_options(options, None, verb):
@@ -34,7 +39,10 @@ def setting(
 
     async def run(context: Context, options: Namespace) -> Result:
         changes = noun.changes_of_options(options, context.config.registry, verb)
-        return await _changed(context, change, options.id, changes, result)
+        changed, shown = await _changed(context, change, options.id, changes, result)
+        if until is not None:
+            await until(context, changed)
+        return shown
 
     return Verb(verb, text, run, [with_id, lambda parser: noun.add_settings(parser, verb)], check)
 
@@ -51,7 +59,8 @@ def switching(
 
     def work(is_enabled: bool) -> Callable[[Context, Namespace], Awaitable[Result]]:
         async def run(context: Context, options: Namespace) -> Result:
-            return await _changed(context, change, options.id, {"enabled": is_enabled}, result)
+            enabled = {"enabled": is_enabled}
+            return (await _changed(context, change, options.id, enabled, result))[1]
 
         return run
 
@@ -67,8 +76,8 @@ async def _changed(
     object_id: str,
     changes: Changes,
     result: Callable[[Context, R], Result],
-) -> Result:
+) -> tuple[R, Result]:
     async with context.change() as (session, actor):
         changed = await change(session, actor, object_id, changes)
     await context.in_force()
-    return result(context, changed)
+    return changed, result(context, changed)

@@ -47,7 +47,7 @@ class Given(Generic[N]):
             [
                 *((one.name, one.as_type(one.kind.json)) for one in given if one.is_required),
                 *(
-                    (one.name, one.as_type(one.kind.json), one.show(one.default))
+                    (one.name, one.as_type(one.kind.json), _default(one.show(one.default)))
                     for one in given
                     if not one.is_required
                 ),
@@ -99,6 +99,11 @@ class Given(Generic[N]):
 def struct_of(title: str, doc: str | None, members: Sequence[Any], **options: Any) -> type[Struct]:
     """Return a struct of these members."""
     return msgspec.defstruct(title, members, namespace={"__doc__": doc}, module=__name__, **options)
+
+
+def _default(value: Any) -> Any:
+    """Return the default of a struct's member; of a list each struct has its own."""
+    return msgspec.field(default_factory=value.copy) if isinstance(value, list) else value
 
 
 def members_of(declared: type) -> dict[str, Member]:

@@ -11,7 +11,7 @@ from actors.wallet.money import format_usd
 from channels.registry import Registry
 from gw.instants import format_instant
 from gw.nouns import values
-from gw.nouns.member import Form, Kind, Member, Options
+from gw.nouns.member import Form, Kind, Member, Options, as_option, or_none
 from gw.nouns.refused import Invalid
 
 # What a form sends of models: all of them or some, and which.
@@ -168,6 +168,39 @@ class Amounts(Kind):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Percents(Kind):
+    """A few whole percents, each once and in order; null or `none` is an empty list."""
+
+    def add_option(self, parser: Options, member: Member, *, is_needed: bool) -> None:
+        self._add(parser, member, None)
+
+    def add_setting(self, parser: Options, member: Member) -> None:
+        self._add(parser, member, argparse.SUPPRESS)
+
+    def _add(self, parser: Options, member: Member, default: Any) -> None:
+        parser.add_argument(
+            f"--{member.option}",
+            metavar=self.metavar,
+            action="append",
+            type=as_option(or_none(values.percent)),
+            default=default,
+            help=f"{member.help}; none: {member.none}",
+        )
+
+    def of_options(self, options: argparse.Namespace, member: Member) -> list[int]:
+        given = getattr(options, member.dest)
+        if given is None:
+            return list(member.default)
+        if None in given and len(given) > 1:
+            raise Invalid(f"--{member.option}: none stands alone")
+        return values.percents([one for one in given if one is not None])
+
+    def read_form(self, form: Form, member: Member) -> list[int]:
+        words = form.field(member.form).replace(",", " ").split()
+        return values.percents([values.percent(word) for word in words])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt(Kind):
     """A long text, of which the audit trail has the length alone; an option names its file."""
 
@@ -259,5 +292,16 @@ BASES = Bases(
     metavar="KB",
     decode=lambda ids: list(dict.fromkeys(ids)),
     show=list,
+)
+PERCENTS = Percents(
+    json=values.Percents | None,
+    shown=list[int],
+    sql="smallint[]",
+    metavar="PERCENT",
+    input=(("inputmode", "numeric"), ("pattern", "[0-9, ]*")),
+    decode=values.percents,
+    resolve=lambda percents, _registry: percents or [],
+    show=list,
+    write=lambda percents: ", ".join(map(str, percents)),
 )
 PROMPT = Prompt(json=values.Prompt, metavar="FILE", parse=values.prompt_file, decode=values.prompt)

@@ -27,6 +27,10 @@ UNKNOWN_NAMED = 5
 MODELS_MAX = 500
 BASES_MAX = 100
 
+# Shares of a limit at which something is reported.
+PERCENT_MAX = 100
+PERCENTS_MAX = 5
+
 _USER_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 Name = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
@@ -38,9 +42,13 @@ Usd = Annotated[str, Meta(pattern=r"^[0-9]{1,10}(\.[0-9]{1,9})?$", description="
 SignedUsd = Annotated[
     str, Meta(pattern=r"^-?[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD, negative too")
 ]
+Subject = Annotated[str, Meta(min_length=1, max_length=256)]
 Reason = Annotated[str, Meta(min_length=1, max_length=REASON_CHARACTERS_MAX)]
 AMOUNTS_MAX = 5
 Amounts = Annotated[list[Usd], Meta(max_length=AMOUNTS_MAX)]
+Percents = Annotated[
+    list[Annotated[int, Meta(ge=1, le=PERCENT_MAX)]], Meta(max_length=PERCENTS_MAX)
+]
 Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -107,6 +115,22 @@ def count(text: str) -> int:
     if not is_number or not 1 <= int(text) <= COUNT_MAX:
         raise Invalid(f"{text[:40]!a} is not a whole number from 1 on")
     return int(text)
+
+
+def percent(text: str) -> int:
+    """Read a whole percent from 1 to 100. Raises Invalid."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(PERCENT_MAX))
+    if not is_number or not 1 <= int(text) <= PERCENT_MAX:
+        raise Invalid(f"{text[:40]!a} is not a whole percent from 1 to {PERCENT_MAX}")
+    return int(text)
+
+
+def percents(given: Sequence[int]) -> list[int]:
+    """Return a few percents, each once and in order. Raises Invalid."""
+    found = sorted(set(given))
+    if len(found) > PERCENTS_MAX:
+        raise Invalid(f"{len(found)} percents are more than {PERCENTS_MAX}")
+    return found
 
 
 def temperature(text: str) -> float:
@@ -191,6 +215,14 @@ def chat_model(registry: Registry, name: str) -> ModelSpec | None:
     if model is None or not model.callable or model.endpoint_type is not None:
         return None
     return model
+
+
+def read_model(name: str, registry: Registry) -> str:
+    """Return the id of a model by its id or alias. Raises Invalid with a suggestion."""
+    model = registry.resolve(name)
+    if model is None:
+        raise Invalid(_unknown(name, registry))
+    return model.id
 
 
 def read_chat_model(name: str | None, registry: Registry) -> str | None:

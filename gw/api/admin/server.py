@@ -211,6 +211,8 @@ class AdminApi:
                 body = msgspec.json.encode(await route.finish(call, session, body, is_replayed))
         if route.in_force:
             await self._services.in_force()
+        if route.until is not None:
+            await route.until(call, body)
         return AdminResponse(route.status, body, headers)
 
 

@@ -79,6 +79,7 @@ class NoQuery(Struct, frozen=True, forbid_unknown_fields=True):
 Work = Callable[[AdminCall, Session], Awaitable[Any]]
 # Of a response as `change` made it, or as it was kept (True), what the client is sent.
 Finish = Callable[[AdminCall, Session, bytes, bool], Awaitable[Any]]
+Until = Callable[[AdminCall, bytes], Awaitable[None]]
 Read = Callable[[AdminCall], Awaitable[Any]]
 
 
@@ -87,7 +88,8 @@ class Route:
     """One method of one path. Raises MisstatedRow.
 
     `change` runs in a transaction, which includes the audit's row; `read` opens its own sessions.
-    `in_force`: the response waits until every process has received the change. `finish` adds, in
+    `in_force`: the response waits until every process has received the change, and for what `until`
+    waits for, which is given the response. `finish` adds, in
     the same transaction, what the response kept for an idempotency key must not contain. `scope`
     begins the scope of such keys where it is not `name`: keys are kept under it.
     `requests_per_minute` are those of a token, on whichever route, after which this one is refused.
@@ -104,6 +106,7 @@ class Route:
     query: type[Struct] = NoQuery
     status: int = 200
     in_force: bool = False
+    until: Until | None = None
     finish: Finish | None = None
     scope: str | None = None
     body_bytes_max: int = BODY_BYTES_MAX
@@ -120,7 +123,7 @@ class Route:
             "a GET changes nothing": self.method == "GET" and self.change is not None,
             "a GET has no body": self.method == "GET" and self.body is not None,
             "only a change is waited for or finished": self.change is None
-            and (self.in_force or self.finish is not None),
+            and (self.in_force or self.until is not None or self.finish is not None),
         }
         refuse_faults(str(self), faults)
 

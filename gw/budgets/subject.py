@@ -1,0 +1,97 @@
+"""The scopes of budgets, and what each one's subject is (reference 11.2).
+
+A subject is stored as calls are matched with it: of a model its id, of a label `KEY=VALUE`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from channels.registry import Registry
+from gw.nouns.refused import Invalid
+from gw.nouns.values import identifier, read_model, user_name
+
+END_USER_CHARACTERS_MAX = 256
+_WORD = r"[A-Za-z0-9._:/@-]"
+_RUN = re.compile(rf"{_WORD}{{1,128}}")
+_LABEL = re.compile(rf"([a-z][a-z0-9_.-]{{0,31}})=({_WORD}{{1,64}})")
+
+
+def end_user(text: str) -> str:
+    """Read the name of an end user, or its digest. Raises Invalid."""
+    if not 1 <= len(text) <= END_USER_CHARACTERS_MAX or not text.isprintable():
+        raise Invalid(f"an end user is 1 to {END_USER_CHARACTERS_MAX} printable characters")
+    return text
+
+
+def run(text: str) -> str:
+    """Read the name of a run. Raises Invalid."""
+    if _RUN.fullmatch(text) is None:
+        raise Invalid(f"{text[:40]!a} is not a run: 1 to 128 of A-Z a-z 0-9 . _ : / @ -")
+    return text
+
+
+def label(text: str) -> str:
+    """Read a label with its value. Raises Invalid."""
+    if _LABEL.fullmatch(text) is None:
+        raise Invalid(
+            f"{text[:40]!a} is not KEY=VALUE: a key is a letter and up to 31 of a-z 0-9 _ . -, a"
+            " value 1 to 64 of A-Z a-z 0-9 . _ : / @ -"
+        )
+    return text
+
+
+# Whose spending a budget counts, and how its subject is read; None: it has none.
+SCOPES: Mapping[str, Callable[[str], str] | None] = {
+    "account": None,
+    "user": user_name,
+    "agent": identifier,
+    "model": identifier,
+    "label": label,
+    "end_user": end_user,
+    "run": run,
+    "every_user": None,
+    "every_end_user": None,
+    "every_run": None,
+}
+# Each value of such a scope has a sum of its own, and this is how it is read. A budget of the
+# narrower scope stands in place of one of these, of the same period, for its subject.
+EVERY: Mapping[str, Callable[[str], str]] = {
+    "every_user": user_name,
+    "every_end_user": end_user,
+    "every_run": run,
+}
+NARROWER: Mapping[str, str] = {scope: scope.removeprefix("every_") for scope in EVERY}
+
+
+def check_subject(scope: str, subject: str | None) -> None:
+    """Raise Invalid for a subject that is missing, superfluous or malformed."""
+    read = SCOPES[scope]
+    if read is None:
+        if subject is not None:
+            raise Invalid(f"a budget of the scope {scope} has no subject")
+    elif subject is None:
+        raise Invalid(f"a budget of the scope {scope} needs a subject")
+    else:
+        read(subject)
+
+
+def stored_subject(scope: str, subject: str | None, registry: Registry) -> str | None:
+    """Return a checked subject as it is stored. Raises Invalid for an unknown model."""
+    if scope == "model" and subject is not None:
+        return read_model(subject, registry)
+    return subject
+
+
+def value_of(scope: str, subject: str | None, asked: str | None) -> str | None:
+    """Return the value whose sum a budget shows: none, the asked one, or None: it shows no sum.
+
+    Raises Invalid for a value that the scope does not have.
+    """
+    read = EVERY.get(scope)
+    if read is not None:
+        return None if asked is None else read(asked)
+    if asked is not None and asked != subject:
+        raise Invalid(f"a budget of the scope {scope} has one sum, of no other subject")
+    return ""
