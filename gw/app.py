@@ -17,6 +17,7 @@ from gw.api.audio.speech import SpeechHandler, SpeechTaskHandler
 from gw.api.audio.transcripts import TranscriptHandler
 from gw.api.audio.voices import VoicesHandler
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
+from gw.api.budgets import BudgetsHandler
 from gw.api.chat.compact import CompactHandler
 from gw.api.chat.completions import CompletionsHandler
 from gw.api.chat.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
@@ -38,6 +39,7 @@ from gw.api.models.public_catalog import PublicCatalog, PublicCatalogHandler
 from gw.api.reference import (
     audio,
     balance,
+    budgets,
     chat,
     files,
     images,
@@ -209,7 +211,7 @@ def routes() -> list[Endpoint]:
             options={"catalog": PublicCatalog()},
             describes=models.CATALOG,
         ),
-        # Balance
+        # Balance and budgets
         Endpoint(
             "key_balance", r"/v1/key/balance", _GET, BalanceHandler, describes=balance.KEY, **_FUNDS
         ),
@@ -229,6 +231,7 @@ def routes() -> list[Endpoint]:
             describes=balance.USAGE,
             **_FUNDS,
         ),
+        Endpoint("budgets", r"/v1/budgets", _GET, BudgetsHandler, describes=budgets.LIST, **_FREE),
         # Images
         Endpoint(
             "images",

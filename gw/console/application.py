@@ -25,6 +25,7 @@ from gw.console.agents import AgentsHandler
 from gw.console.all_calls import AllCallsHandler
 from gw.console.audit import AuditHandler
 from gw.console.bases import ConsoleBasesHandler
+from gw.console.budgets import BudgetHandler, BudgetsHandler
 from gw.console.channels import ChannelsHandler
 from gw.console.figures import Figures
 from gw.console.keys import KeyHandler, KeysHandler, RequestsHandler
@@ -91,6 +92,10 @@ def routes() -> list[Page]:
         Page(rf"{_ACCOUNT}/statement.csv", StatementHandler, of_account=True),
         Page(rf"{_ACCOUNT}/keys", KeysHandler, **_LONG_FORM, of_account=True),
         Page(rf"{_ACCOUNT}/keys/([A-Za-z0-9_]{{1,64}})", KeyHandler, **_LONG_FORM, of_account=True),
+        Page(rf"{_ACCOUNT}/budgets", BudgetsHandler, **_FORM, of_account=True),
+        Page(
+            rf"{_ACCOUNT}/budgets/([A-Za-z0-9_]{{1,64}})", BudgetHandler, **_FORM, of_account=True
+        ),
         Page(rf"{_ACCOUNT}/calls", calls.CallsHandler, of_account=True),
         Page(rf"{_ACCOUNT}/calls.csv", calls.CallsFileHandler, of_account=True),
         Page(r"/calls", AllCallsHandler, **_OPERATORS),
