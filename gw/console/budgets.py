@@ -10,13 +10,13 @@ from actors.store.queries import load
 from gw.accounts import Account
 from gw.admin import budgets as handled
 from gw.budgets import table
-from gw.budgets.budget import BUDGET, OWNER, BudgetRecord
+from gw.budgets.budget import BUDGET, OWNER, BudgetRecord, NewBudget
 from gw.budgets.subject import EVERY
 from gw.budgets.table import UnknownBudget
 from gw.console.changes import change, in_force
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
-from gw.errors import INSUFFICIENT_BALANCE
+from gw.errors import QUOTA_EXCEEDED
 from gw.nouns.refused import Invalid
 
 SQL = load("gw.console", "budgets.sql")
@@ -91,7 +91,7 @@ class BudgetsHandler(BudgetsPage):
             SQL["refusals"],
             {
                 "account": account_id,
-                "code": INSUFFICIENT_BALANCE.code,
+                "code": QUOTA_EXCEEDED.code,
                 "calls": REFUSED_CALLS,
                 "limit": REFUSALS_SHOWN,
             },
@@ -110,9 +110,7 @@ class BudgetsHandler(BudgetsPage):
         registry = self.services.current.registry
         members = [one for one in BUDGET.new_form if one.field not in _NO_FORM]
         async with change(self) as (transaction, actor):
-            wish = handled.NewBudget(
-                account_id=account_id, **BUDGET.of_form(self, members, registry)
-            )
+            wish = NewBudget(account_id=account_id, **BUDGET.of_form(self, members, registry))
             await handled.create(transaction, actor, wish, registry)
         await self.done(account_id, f"/accounts/{account_id}/budgets")
 

@@ -124,7 +124,7 @@ def _make(client: Client, number: int) -> None:
 
 
 def _read(client: Client) -> None:
-    for path in ("/v1/models", "/v1/key/balance", "/v1/logs", "/v1/logs/summary"):
+    for path in ("/v1/models", "/v1/key/balance", "/v1/budgets", "/v1/logs", "/v1/logs/summary"):
         served(client.get(path))
     served(client.get(f"{WIKI}/search?q=otters&kb_id=otters"))
     link = urlsplit(served(client.get(f"{WIKI}/pages/Otters/source?kb_id=otters")).json["url"])

@@ -189,6 +189,11 @@ def test_every_post_that_changes_rows_has_one_effect_under_one_key(
     assert twice(f"keys/{made['id']}/reveal")["key"] == made["key"]
     twice(f"keys/{made['id']}/revoke")
     twice("agents", agent)
+    wish = {"account_id": account, "name": "n", "scope": "account", "limit_usd": "1"}
+    budget = twice("budgets", {**wish, "period": "day"})
+    assert [one["id"] for one in admin.get(f"budgets?account_id={account}").json["data"]] == [
+        budget["id"]
+    ]
     assert admin.post("keys", {**key, "name": "b"}, Idempotency_Key="of/keys").status == 409
     assert len(admin.get(f"keys?account_id={account}").json["data"]) == 1
     assert len(admin.get(f"agents?account_id={account}").json["data"]) == 1
@@ -510,6 +515,14 @@ def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) 
     key = admin.post("keys", {"account_id": account, "name": "n"}).json["id"]
     wish = {"account_id": account, "name": "a", "system_prompt": "Be kind."}
     agent = admin.post("agents", wish).json["id"]
+    limit = {
+        "account_id": account,
+        "name": "first",
+        "scope": "account",
+        "limit_usd": "1",
+        "period": "day",
+    }
+    budget = admin.post("budgets", limit).json["id"]
     task = submitted(h, admin)
     (tmp_path / "first.md").write_text("---\ntitle: First\n---\nA page.\n")
     h.gw("kb", "import", "--account", account, "--kb", "sea", str(tmp_path))
@@ -531,6 +544,12 @@ def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) 
         ("POST", "agents", {"account_id": account, "name": "a", "system_prompt": "Be kind."}),
         ("GET", f"agents/{agent}", None),
         ("PATCH", f"agents/{agent}", {"temperature": 0.5}),
+        ("GET", f"budgets?account_id={account}&deleted=true", None),
+        ("POST", "budgets", {**limit, "name": "second", "scope": "every_user"}),
+        ("GET", f"budgets/{budget}?at=2030-01-31T12:00:00Z", None),
+        ("PATCH", f"budgets/{budget}", {"limit_usd": "2"}),
+        ("GET", f"budgets/{budget}/sums", None),
+        ("DELETE", f"budgets/{budget}", None),
         ("GET", f"accounts/{account}/kbs", None),
         ("GET", f"accounts/{account}/kbs/sea", None),
         ("POST", f"accounts/{account}/kbs/sea/grant", {"user": "ann"}),

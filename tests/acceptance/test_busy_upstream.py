@@ -134,6 +134,7 @@ DOORS: list[tuple[str, str, Any]] = [
 OWN = {
     *("models", "model", "native_models", "native_model", "public_catalog", "embeddings"),
     *("key_balance", "billing_subscription", "billing_usage", "logs", "log_detail", "logs_summary"),
+    "budgets",
     *("video", "music_task", "speech_task", "avatar", "video_content", "media_file", "mcp"),
     *("wiki_search", "wiki_kbs", "wiki_tags", "wiki_tag", "wiki_pages", "wiki_page"),
     *("wiki_backlinks", "wiki_source", "wiki_download", "openapi"),

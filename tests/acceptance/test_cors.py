@@ -26,6 +26,7 @@ ENDPOINTS = {
     "/v1/models/sim-model": "GET",
     "/api/v1/models/public": "GET",
     "/v1/key/balance": "GET",
+    "/v1/budgets": "GET",
     "/v1/images/generations": "POST",
     "/v1/videos/generations/some": "GET",
     "/v1/videos/avatars/some": "DELETE",

@@ -133,6 +133,7 @@ ASKS = (
     Ask("GET", "/api/v1/models/public"),
     Ask("GET", "/openapi.json"),
     Ask("GET", "/v1/key/balance"),
+    Ask("GET", "/v1/budgets", query=("run", "end_user")),
     Ask("GET", "/v1/dashboard/billing/subscription"),
     Ask("GET", "/v1/dashboard/billing/usage", query=("start_date", "end_date")),
     Ask("POST", IMAGES, {"model": "picture", "prompt": "a boat", "size": "1024x1024", "user": "u"}),

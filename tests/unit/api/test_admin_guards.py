@@ -76,7 +76,7 @@ async def reached(call: AdminCall, *session: Any) -> str:
 def stubbed(route: Route) -> Route:
     """The route with a function that only responds."""
     stub = {"read": reached} if route.read is not None else {"change": reached}
-    return replace(without_members(route), **stub, in_force=False, finish=None)  # type: ignore[arg-type]
+    return replace(without_members(route), **stub, in_force=False, until=None, finish=None)  # type: ignore[arg-type]
 
 
 async def ask(world: AdminWorld, route: Route, body: bytes) -> Response:
