@@ -1,4 +1,4 @@
-"""`GET /v1/budgets`: the limits that a key's calls meet, and what is left of them.
+"""`GET /v1/budgets`: the limits that a key's calls meet, and what is left of them (reference 11.2).
 
 Free, and counted by the account's limits. The figures are current: the handler waits for pending
 writes of every process.

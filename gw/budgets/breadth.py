@@ -10,7 +10,7 @@ from gw.budgets.subject import NARROWER
 
 # Each one that a call matches is a row that its hold and its settlement write.
 MATCHED_MAX = 16
-# Labels that a call may have.
+# Labels that a call may have (reference 11.1).
 LABELS_MAX = 8
 
 # Scope, subject and period of a budget.

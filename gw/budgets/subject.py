@@ -1,4 +1,4 @@
-"""The scopes of budgets, and what each one's subject is.
+"""The scopes of budgets, and what each one's subject is (reference 11.2).
 
 A subject is stored as calls are matched with it: of a model its id, of a label `KEY=VALUE`.
 """
