@@ -18,6 +18,7 @@ from gw.api.admin import (
     budgets,
     channels,
     conditions,
+    events,
     keys,
     knowledge_bases,
     ledger,
@@ -35,7 +36,7 @@ from metrics.prometheus import Metrics
 
 _NOUNS = (
     *(accounts, keys, audit, agents, budgets, knowledge_bases, tasks),
-    *(channels, models, ledger, conditions),
+    *(channels, models, ledger, conditions, events),
 )
 ROUTES: tuple[Route, ...] = tuple(route for noun in _NOUNS for route in noun.ROUTES)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-CALL_SETTLED = "call.settled"
+from typing import Literal, get_args
+
 # Those that a transaction writes, in the reference's order.
-TYPES = (
+EventType = Literal[
     "balance.low",
     "budget.warning",
     "budget.exhausted",
@@ -16,5 +17,7 @@ TYPES = (
     "key.updated",
     "key.revoked",
     "task.ended",
-    CALL_SETTLED,
-)
+    "call.settled",
+]
+TYPES: tuple[EventType, ...] = get_args(EventType)
+CALL_SETTLED: EventType = "call.settled"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from actors.events.kinds import TYPES
+from actors.events.kinds import TYPES, EventType
 from actors.store.queries import load
 from actors.store.session import Statements
 
@@ -32,7 +32,7 @@ class Event:
 
     sequence: int
     id: str
-    type: str
+    type: EventType
     at: datetime
     account_id: str | None
     data: Mapping[str, Any]
@@ -97,6 +97,12 @@ async def read(
     rows = await store.fetch_all(statement, wanted)
     last, purged, now = rows[0][:3]
     return Reading([Event(*row[3:]) for row in rows if row[3] is not None], last, purged, now)
+
+
+async def read_newest(store: Statements, *, before: int | None, limit: int) -> list[Event]:
+    """Return the last events before a number, the newest first. Raises StoreError."""
+    rows = await store.fetch_all(SQL["newest"], {"before": before, "limit": limit})
+    return [Event(*row) for row in rows]
 
 
 async def purge(store: Statements, keep_days: float, most: int) -> int:

@@ -43,3 +43,8 @@ SELECT {{standing}}, {{columns}} FROM event_numbers n LEFT JOIN LATERAL (
         ORDER BY sequence LIMIT %(limit)s) found
     ORDER BY found.sequence LIMIT %(limit)s) e ON true
 ORDER BY e.sequence
+
+-- newest --
+-- Events before a number, the newest first.
+SELECT {{columns}} FROM events e WHERE %(before)s::bigint IS NULL OR sequence < %(before)s
+ORDER BY sequence DESC LIMIT %(limit)s

@@ -82,6 +82,9 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
         "row_error_code",
         "row_cost_nano_usd",
     ),
+    "event_numbers_have_no_gap": ("purged", "last", "counted", "events", "first_kept", "last_kept"),
+    "event_is_written_once": ("event", "times"),
+    "task_has_its_event": ("job", "ended_at", "events"),
     "quarantine_is_booked": ("call", "account", "cost_nano_usd", "error", "quarantined_at"),
     "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
 }
@@ -192,7 +195,10 @@ async def _prove(
     if not faults:
         ended = [month.ends_at for month in months if month.has_ended and not month.is_sealed]
         written, faults = await _seal(session, ended, since=sealed[-1] if sealed else NEVER)
-    names = ("accounts", "entries", "open_holds", "leases", "call_log_rows", "idempotency_keys")
+    names = (
+        *("accounts", "entries", "open_holds", "leases", "call_log_rows", "idempotency_keys"),
+        "events",
+    )
     return VerifyReport(
         counts=dict(zip(names, counts, strict=True)),
         faults=faults,

@@ -16,7 +16,8 @@ FROM entry_months ORDER BY ends_at
 -- The numbers of rows to prove.
 SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries WHERE created_at >= %(since)s),
        (SELECT count(*) FROM holds), (SELECT count(*) FROM leases),
-       (SELECT count(*) FROM call_logs WHERE created_at >= %(since)s), (SELECT count(*) FROM idempotency)
+       (SELECT count(*) FROM call_logs WHERE created_at >= %(since)s), (SELECT count(*) FROM idempotency),
+       (SELECT count(*) FROM events) + (SELECT count(*) FROM events_written)
 
 -- balance_is_sum_of_entries --
 -- Every account's balance and held are the sums of its entries.
@@ -286,6 +287,34 @@ SELECT id, state::text, error_code, status, row_code, cost_nano_usd FROM logged
 WHERE (status, row_code, task_id, has_result) IS DISTINCT FROM (CASE state WHEN 'succeeded' THEN 'success'
         WHEN 'failed' THEN 'error' ELSE 'interrupted' END, error_code, id, state = 'succeeded')
     OR (error_code IS NULL) <> (state = 'succeeded') OR state <> 'succeeded' AND cost_nano_usd <> 0
+
+-- event_numbers_have_no_gap --
+-- The numbers of kept events begin after the last one deleted, end with the last one given, and leave none out. (None
+-- comes twice: it is their key.)
+SELECT n.purged, n.last, n.counted, count(e), min(e.sequence), max(e.sequence)
+FROM event_numbers n LEFT JOIN events e ON true
+GROUP BY n.is_only, n.purged, n.last, n.counted
+HAVING count(e) <> n.last - n.purged OR min(e.sequence) <> n.purged + 1 OR max(e.sequence) <> n.last
+    OR n.counted NOT BETWEEN 0 AND n.last OR n.purged < 0
+
+-- event_is_written_once --
+-- No event is numbered and still to be numbered, and none is there twice under two numbers.
+SELECT id, count(*) FROM (SELECT id FROM events UNION ALL SELECT id FROM events_written) e GROUP BY id HAVING count(*) > 1
+
+-- task_has_its_event --
+-- A task that ended has one event: all that ended since the oldest kept event was numbered, but for an hour in which clocks
+-- may differ, and none more than one.
+WITH told AS (
+    SELECT data ->> 'task_id' AS task, count(*) AS events
+    FROM (SELECT type, data FROM events UNION ALL SELECT type, data FROM events_written) e
+    WHERE type = 'task.ended' GROUP BY 1
+), since AS (
+    SELECT numbered_at + interval '1 hour' AS at FROM events ORDER BY sequence LIMIT 1
+)
+SELECT coalesce(j.id, t.task), j.ended_at::text, coalesce(t.events, 0)
+FROM (SELECT id, ended_at FROM jobs WHERE upstream_id IS NOT NULL AND ended_at > (SELECT at FROM since)) j
+FULL JOIN told t ON t.task = j.id
+WHERE t.task IS NULL OR t.events > 1
 
 -- rollup_is_sum_of_rows --
 -- The hourly and daily sums of the call log equal its rows.

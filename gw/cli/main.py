@@ -35,6 +35,7 @@ NOUNS = {
     "secret": "gw.cli.secret",
     "receipt": "gw.cli.receipt",
     "tasks": "gw.cli.tasks",
+    "events": "gw.cli.events",
     "kb": "gw.cli.kb",
     "margin": "gw.cli.margin",
     "reconcile": "gw.cli.reconcile",

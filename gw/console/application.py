@@ -27,6 +27,7 @@ from gw.console.audit import AuditHandler
 from gw.console.bases import ConsoleBasesHandler
 from gw.console.budgets import BudgetHandler, BudgetsHandler
 from gw.console.channels import ChannelsHandler
+from gw.console.events import EventsHandler
 from gw.console.figures import Figures
 from gw.console.keys import KeyHandler, KeysHandler, RequestsHandler
 from gw.console.models import ConsoleModelsHandler
@@ -113,6 +114,7 @@ def routes() -> list[Page]:
         Page(r"/requests", RequestsHandler, **_FORM, **_OPERATORS),
         Page(r"/tokens", TokensHandler, **_FORM, **_OPERATORS),
         Page(r"/system", SystemHandler, **_FORM, **_OPERATORS),
+        Page(r"/events", EventsHandler, **_OPERATORS),
         Page(r"/audit", AuditHandler),
         Page(r"/static/([a-z.]{1,40})", StaticHandler, readers="everybody", is_cached=True),
     ]

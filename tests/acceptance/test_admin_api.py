@@ -540,6 +540,7 @@ def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) 
         ("GET", f"keys/{key}/views", None),
         ("POST", f"keys/{key}/revoke", None),
         ("GET", "audit", None),
+        ("GET", "events", None),
         ("GET", "agents", None),
         ("POST", "agents", {"account_id": account, "name": "a", "system_prompt": "Be kind."}),
         ("GET", f"agents/{agent}", None),

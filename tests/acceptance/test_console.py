@@ -459,7 +459,7 @@ def test_every_text_of_a_page_is_there() -> None:
 def test_operators_see_the_rest_and_owners_no_more_than_theirs(
     h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
-    for path in ("/channels", "/models", "/system"):
+    for path in ("/channels", "/models", "/system", "/events"):
         assert owner.get(path).status_code == 404, path
         assert operator.get(path).status_code == 200, path
     for path in ("/agents", "/bases", "/tasks", "/playground", "/audit", "/sessions"):

@@ -163,6 +163,7 @@ PATHS = (
     "/agents",
     "/bases",
     "/tasks",
+    "/events",
     "/audit",
     "/sessions",
     "/nowhere",
@@ -213,7 +214,7 @@ def test_text_of_strangers_stays_text(
     account = f"/accounts/{tenant.account}"
     for path in (
         *(f"/calls/{row}" for row in rows),
-        *("/calls", "/agents", "/audit", "/playground", account, f"{account}/calls"),
+        *("/calls", "/agents", "/events", "/audit", "/playground", account, f"{account}/calls"),
         *(f"{account}/keys", f"{account}/keys/{key.key_id}"),
         f"/search?q={NASTY}",
         f"/accounts?q={NASTY}",

@@ -60,6 +60,7 @@ PAGES = {
     "requests": "/requests",
     "tokens": "/tokens",
     "system": "/system",
+    "events": "/events",
     "audit": "/audit",
     "sessions": "/sessions",
 }

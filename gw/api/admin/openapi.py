@@ -109,7 +109,7 @@ def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
                 "schema": {"type": "string"},
             }
         }
-    statuses = set(EVERY)
+    statuses = {*EVERY, *route.refuses}
     if route.names_things:
         statuses.add(404)
     if route.is_change:

@@ -93,6 +93,7 @@ class Route:
     the same transaction, what the response kept for an idempotency key must not contain. `scope`
     begins the scope of such keys where it is not `name`: keys are kept under it.
     `requests_per_minute` are those of a token, on whichever route, after which this one is refused.
+    `refuses`: statuses of its own refusals, beside those of every route.
     """
 
     method: str
@@ -111,6 +112,7 @@ class Route:
     scope: str | None = None
     body_bytes_max: int = BODY_BYTES_MAX
     requests_per_minute: int = REQUESTS_PER_MINUTE
+    refuses: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         faults = {

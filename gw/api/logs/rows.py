@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
+import msgspec
 from msgspec import Meta
 
-from actors.wallet.money import format_credits
+from actors.wallet.money import format_credits, format_usd
 from gw.api.logs.filters import STATUSES, UNIT_TYPES
 from gw.instants import format_instant
 
@@ -61,6 +62,12 @@ class InFlightJob:
     hold_nano_usd: int
 
 
+def row_of_event(data: Mapping[str, Any]) -> LogRow:
+    """Return the row of an event's data, whose members are columns; what it lacks is null."""
+    return msgspec.convert({**_NO_ROW, **data}, LogRow)
+
+
+_NO_ROW = dict.fromkeys(one.name for one in fields(LogRow))
 _At: dict[str, Any] = {"format": "date-time"}
 _KeyId = Annotated[str, Meta(description="The key of the call.")]
 _KeyName = Annotated[str | None, Meta(description="The key's name.")]
@@ -196,6 +203,12 @@ class Rendering:
         if with_attempts:
             shown["attempts"] = [self._attempt(attempt) for attempt in attempts]
         return shown
+
+    def settled(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row that an event has, as it was written, with its cost in USD."""
+        row = row_of_event(data)
+        shown = self.row(row, with_attempts=False)
+        return {**shown, "cost_usd": format_usd(row.cost_nano_usd)}
 
     def job(self, job: InFlightJob) -> ShownJob:
         """Return one job under way: the facts known before its row exists, and its hold."""

@@ -141,6 +141,7 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
             "leases": 0,
             "call_log_rows": 0,
             "idempotency_keys": 0,
+            "events": 1,
         },
         "faults": [],
     }
