@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal
 
 from actors.channel_directory import ChannelDirectory
@@ -24,6 +25,11 @@ from metrics.logs import EventLog
 RETRY_SECONDS = 1.0
 
 ChannelOrder = Literal["draining", "closed"]
+ChannelVerb = Literal["drain", "close", "open"]
+# What each verb orders; None: nothing any longer.
+STATES: Mapping[ChannelVerb, ChannelOrder | None] = MappingProxyType(
+    {"drain": "draining", "close": "closed", "open": None}
+)
 
 OrdersByChannel = Mapping[str, tuple[ChannelOrder, datetime, str]]
 
@@ -43,25 +49,21 @@ def find_channel(registry: Registry, channel_id: str) -> ChannelSpec:
     return spec
 
 
-async def withdraw(
-    session: Session, actor: Actor, registry: Registry, channel_id: str, state: ChannelOrder
+async def give_order(
+    session: Session, actor: Actor, registry: Registry, channel_id: str, verb: ChannelVerb
 ) -> None:
-    """Withdraw a channel in every process; calls under way finish. Raises Refused."""
-    find_channel(registry, channel_id)
-    by = f"{actor.kind} {actor.name}"
-    await session.execute(SQL["order_channel"], {"id": channel_id, "state": state, "by": by})
-    action = "channel.drain" if state == "draining" else "channel.close"
-    await audit.note(session, actor, action, channel_id)
+    """Withdraw a channel in every process, or reopen it, and reset its breaker and keys.
 
-
-async def reopen(session: Session, actor: Actor, registry: Registry, channel_id: str) -> None:
-    """Reopen a channel, and reset its breaker and keys.
-
-    Raises Refused.
+    Calls under way finish. Raises Refused.
     """
     find_channel(registry, channel_id)
-    await session.fetch_all(SQL["open_channel"], {"id": channel_id})
-    await audit.note(session, actor, "channel.open", channel_id)
+    state = STATES[verb]
+    if state is None:
+        await session.fetch_all(SQL["open_channel"], {"id": channel_id})
+    else:
+        by = f"{actor.kind} {actor.name}"
+        await session.execute(SQL["order_channel"], {"id": channel_id, "state": state, "by": by})
+    await audit.note(session, actor, f"channel.{verb}", channel_id)
 
 
 class ChannelOrders:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from actors.store.session import Session
 from channels.authorizers.authorizers import authorizer_of
 from channels.credentials import bearer, credentials_of
 from channels.dialects.address import Address
@@ -23,6 +24,8 @@ from channels.http.interfaces import UpstreamClient, UpstreamRequest
 from channels.kinds import KINDS
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, Registry
+from gw.admin import audit
+from gw.admin.audit import Actor
 
 # The longest known list, with a description of each model, has about a megabyte.
 LIST_BYTES_MAX = 8 * 1024 * 1024
@@ -154,6 +157,12 @@ async def probe_models(
         models=None if found.models is None else len(found.models),
         not_listed=missing if found.models is not None else [],
     )
+
+
+async def note_test(session: Session, actor: Actor, found: ChannelTest) -> None:
+    """Record a test in the audit trail."""
+    details = {"ok": found.ok, "status": found.status}
+    await audit.note(session, actor, "channel.test", found.channel, details=details)
 
 
 def _asked_for(registry: Registry, channel_id: str) -> list[str]:

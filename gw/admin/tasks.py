@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -26,28 +28,34 @@ from channels.media.model import TaskKind
 from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.admin.pagination import Page, PageQuery, page_of
+from gw.nouns import kinds
+from gw.nouns.member import Member
+from gw.nouns.noun import NothingGiven, Noun
 from gw.nouns.refused import Refused
-from gw.nouns.values import Instant
 
 
-class TaskView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
     """A task with its channel, and its id at the upstream."""
 
-    id: str
-    kind: TaskKind
-    status: str
-    account: str
-    key: str
-    model: str
-    channel: str | None
-    upstream_id: str | None
-    progress: int | None
-    error_code: str | None
-    error_message: str | None
-    request_id: str
-    created_at: Instant
-    deadline_at: Instant
-    ended_at: Instant | None
+    id: Annotated[str, Member(kinds.ID)]
+    kind: Annotated[TaskKind, Member(replace(kinds.TEXT, shown=TaskKind))]
+    status: Annotated[str, Member(kinds.TEXT)]
+    account: Annotated[str, Member(kinds.ID)]
+    key: Annotated[str, Member(kinds.ID)]
+    model: Annotated[str, Member(kinds.TEXT)]
+    channel: Annotated[str | None, Member(kinds.TEXT)]
+    upstream_id: Annotated[str | None, Member(kinds.TEXT)]
+    progress: Annotated[int | None, Member(kinds.COUNT)]
+    error_code: Annotated[str | None, Member(kinds.TEXT)]
+    error_message: Annotated[str | None, Member(kinds.TEXT)]
+    request_id: Annotated[str, Member(kinds.ID)]
+    created_at: Annotated[datetime, Member(kinds.INSTANT)]
+    deadline_at: Annotated[datetime, Member(kinds.INSTANT)]
+    ended_at: Annotated[datetime | None, Member(kinds.INSTANT)]
+
+
+TASK: Noun[NothingGiven, TaskRecord] = Noun("Task", NothingGiven, TaskRecord, alias="j")
 
 
 class Cancelled(Struct, frozen=True):
@@ -70,9 +78,9 @@ class TaskQuery(PageQuery, frozen=True):
 MakeEndings = Callable[[Settles], Endings]
 
 
-def view(job: Job) -> TaskView:
+def record_of(job: Job) -> TaskRecord:
     """Return a task as shown."""
-    return TaskView(
+    return TaskRecord(
         id=job.id,
         kind=job.kind,
         status=job.state,
@@ -91,7 +99,7 @@ def view(job: Job) -> TaskView:
     )
 
 
-async def page(database: Statements, query: TaskQuery) -> Page[TaskView]:
+async def page(database: Statements, query: TaskQuery) -> Page[TaskRecord]:
     """Return a page of tasks, newest first. Raises Invalid."""
     jobs = await store.read_newest(
         database,
@@ -101,12 +109,12 @@ async def page(database: Statements, query: TaskQuery) -> Page[TaskView]:
         before=query.position(str),
         limit=query.limit + 1,
     )
-    return page_of([view(job) for job in jobs], query.limit, lambda one: one.id)
+    return page_of([record_of(job) for job in jobs], query.limit, lambda one: one.id)
 
 
-async def show(database: Statements, job_id: str) -> TaskView:
+async def show(database: Statements, job_id: str) -> TaskRecord:
     """Return one task. Raises Refused."""
-    return view(await _find(database, job_id))
+    return record_of(await _find(database, job_id))
 
 
 async def cancel(

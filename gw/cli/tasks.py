@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +18,7 @@ from channels.http.client import HttpClient
 from channels.media.model import TASK_KINDS
 from gw.admin import tasks
 from gw.admin.audit import Actor
+from gw.admin.tasks import TASK
 from gw.cli import arguments
 from gw.cli.arguments import Verb, option
 from gw.cli.context import Context
@@ -63,13 +64,13 @@ async def list_tasks(context: Context, options: Namespace) -> Result:
         state=options.status,
         limit=options.limit,
     )
-    records: list[dict[str, Any]] = msgspec.to_builtins([tasks.view(job) for job in jobs])
+    records = [TASK.record(tasks.record_of(job)) for job in jobs]
     return Result({"tasks": records}, table(records, COLUMNS) if records else "no tasks")
 
 
 async def show(context: Context, options: Namespace) -> Result:
-    record = msgspec.to_builtins(await tasks.show(context.database, options.id))
-    return Result(record, sheet(record))
+    task = await tasks.show(context.database, options.id)
+    return Result(TASK.record(task), sheet(TASK.readable(task)))
 
 
 async def cancel(context: Context, options: Namespace) -> Result:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gw.admin import audit, channel_orders, channel_probe, channel_states
-from gw.admin.channel_orders import ChannelOrder
+from gw.admin import channel_orders, channel_probe, channel_states
 from gw.admin.channel_probe import ChannelTest
 from gw.console.changes import change, in_force, in_words
 from gw.console.pages import ConsoleHandler
@@ -27,18 +26,14 @@ class ChannelsHandler(ConsoleHandler):
                 spec, registry, self.services.http, current.redactor
             )
             async with change(self) as (transaction, actor):
-                details = {"status": found.status}
-                await audit.note(transaction, actor, "channel.test", name, details=details)
+                await channel_probe.note_test(transaction, actor, found)
             await self.show_channels(found)
             return
+        verb = next((one for one in channel_orders.STATES if one == act), None)
+        if verb is None:
+            self.refuse(400, "error.request")
         async with change(self) as (transaction, actor):
-            if act == "open":
-                await channel_orders.reopen(transaction, actor, registry, name)
-            elif act in ("drain", "close"):
-                order: ChannelOrder = "draining" if act == "drain" else "closed"
-                await channel_orders.withdraw(transaction, actor, registry, name, order)
-            else:
-                self.refuse(400, "error.request")
+            await channel_orders.give_order(transaction, actor, registry, name, verb)
         await in_force(self)
         self.redirect("/channels", status=303)
 

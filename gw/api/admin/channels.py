@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from channels.redaction import Redactor
-from gw.admin import audit, channel_orders, channel_probe
-from gw.admin.channel_orders import ChannelOrder
+from gw.admin import channel_orders, channel_probe
+from gw.admin.channel_orders import ChannelVerb
 from gw.admin.channel_probe import ChannelTest
 from gw.admin.channel_states import ChannelView
 from gw.admin.pagination import Page, PageQuery, page_in_order
@@ -38,7 +38,7 @@ async def show_channel(call: AdminCall) -> ChannelView:
 async def drain_channel(call: AdminCall) -> ChannelView:
     """Send a channel no new call, in any process; calls under way end."""
     services = call.services
-    view = await _ordered(call, "draining")
+    view = await _ordered(call, "drain")
     until = services.clock.monotonic() + call.body.wait_seconds
     while view.state == "draining" and services.clock.monotonic() < until:
         await services.clock.sleep(DRAIN_LOOK_SECONDS)
@@ -49,21 +49,18 @@ async def drain_channel(call: AdminCall) -> ChannelView:
 
 async def close_channel(call: AdminCall) -> ChannelView:
     """Take a channel out of service, in every process, until it is opened again."""
-    return await _ordered(call, "closed")
+    return await _ordered(call, "close")
 
 
 async def open_channel(call: AdminCall) -> ChannelView:
     """Put a channel into service: its breaker closes, its keys are used again."""
-    return await _ordered(call, None)
+    return await _ordered(call, "open")
 
 
-async def _ordered(call: AdminCall, order: ChannelOrder | None) -> ChannelView:
+async def _ordered(call: AdminCall, verb: ChannelVerb) -> ChannelView:
     services, channel_id = call.services, call.path["channel_id"]
     async with services.database.transaction() as session:
-        if order is None:
-            await channel_orders.reopen(session, call.actor, call.registry, channel_id)
-        else:
-            await channel_orders.withdraw(session, call.actor, call.registry, channel_id, order)
+        await channel_orders.give_order(session, call.actor, call.registry, channel_id, verb)
     await services.in_force()
     services.states.forget()
     return await show_channel(call)
@@ -76,8 +73,7 @@ async def test_channel(call: AdminCall) -> ChannelTest:
     redactor = Redactor(registry.channels.values())
     found = await channel_probe.probe_models(spec, registry, services.http, redactor)
     async with services.database.transaction() as session:
-        details = {"ok": found.ok, "status": found.status}
-        await audit.note(session, call.actor, "channel.test", spec.id, details=details)
+        await channel_probe.note_test(session, call.actor, found)
     return found
 
 

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from gw.admin import tasks
-from gw.admin.pagination import Page
-from gw.admin.tasks import Cancelled, TaskQuery, TaskView
+from gw.admin.tasks import TASK, Cancelled, TaskQuery
+from gw.api.admin.noun_routes import NounRoutes
 from gw.api.admin.table import AdminCall, Route, route
-
-
-async def list_tasks(call: AdminCall) -> Page[TaskView]:
-    """Asynchronous tasks of all accounts, the newest first."""
-    return await tasks.page(call.services.database, call.query)
-
-
-async def show_task(call: AdminCall) -> TaskView:
-    """One task, its channel and what the upstream calls it."""
-    return await tasks.show(call.services.database, call.path["task_id"])
 
 
 async def cancel_task(call: AdminCall) -> Cancelled:
@@ -26,8 +16,9 @@ async def cancel_task(call: AdminCall) -> Cancelled:
     )
 
 
+_OF = NounRoutes(TASK, "tasks")
 ROUTES: tuple[Route, ...] = (
-    route("GET", "tasks", list_tasks, query=TaskQuery),
-    route("GET", "tasks/{task_id}", show_task),
+    _OF.list("Asynchronous tasks of all accounts, the newest first.", tasks.page, TaskQuery),
+    _OF.show("One task, its channel and what the upstream calls it.", tasks.show),
     route("POST", "tasks/{task_id}/cancel", cancel_task),
 )
