@@ -171,15 +171,14 @@ class Catalogs:
     ) -> replies.CatalogReply[Any]:
         """Ask a channel. Raises only when cancelled."""
 
-        async def sent(request: model.MediaRequest, response_bytes_max: int) -> model.MediaResponse:
-            return await exchanges.send(
-                self._http, channel, request, response_bytes_max, now=self._clock.now
-            )
-
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                reply: replies.CatalogReply[Any] = await exchanges.perform(
-                    exchange, sent, self._clock.sleep, body_bytes_max=model.CATALOG_BYTES_MAX
+                reply: replies.CatalogReply[Any] = await exchanges.perform_with(
+                    channel,
+                    exchange,
+                    self._http,
+                    self._clock,
+                    body_bytes_max=model.CATALOG_BYTES_MAX,
                 )
         except (UpstreamError, TimeoutError) as error:
             message = str(error) or "The upstream did not answer."

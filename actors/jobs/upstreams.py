@@ -104,11 +104,6 @@ class JobUpstreams:
         return channel, job.upstream_id
 
     async def _perform(self, channel: ChannelSpec, exchange: model.Exchange[R]) -> R:
-        async def sent(request: model.MediaRequest, response_bytes_max: int) -> model.MediaResponse:
-            return await exchanges.send(
-                self._http, channel, request, response_bytes_max, now=self._clock.now
-            )
-
-        return await exchanges.perform(
-            exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
+        return await exchanges.perform_with(
+            channel, exchange, self._http, self._clock, body_bytes_max=self._body_bytes_max
         )

@@ -1,13 +1,13 @@
 """Performs exchanges with channels over HTTP.
 
 The channel's address and credentials are added here; dialects know neither. The caller manages
-time, slots and channels, and gives the functions to send and to sleep.
+time, slots and channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import urlencode
 
 from channels.authorizers.authorizers import authorizer_of
@@ -91,6 +91,30 @@ def _read(response: UpstreamResponse, redaction: ExactRedaction) -> dict[str, st
 
 
 R = TypeVar("R")
+
+
+class Clock(Protocol):
+    """The time of responses and of pauses."""
+
+    def now(self) -> float: ...
+
+    async def sleep(self, seconds: float, /) -> None: ...
+
+
+async def perform_with(
+    channel: ChannelSpec,
+    exchange: Exchange[R],
+    http: UpstreamClient,
+    clock: Clock,
+    *,
+    body_bytes_max: int,
+) -> R:
+    """Perform an exchange with a channel. Raises like `send` and `perform`."""
+
+    async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
+        return await send(http, channel, request, response_bytes_max, now=clock.now)
+
+    return await perform(exchange, sent, clock.sleep, body_bytes_max=body_bytes_max)
 
 
 async def perform(

@@ -16,8 +16,8 @@ from channels import errors
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.media import replies, requests
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
-from channels.media.exchanges import perform, send
-from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse
+from channels.media.exchanges import perform_with
+from channels.media.model import Exchange, MediaDialect
 from channels.registry import ChannelSpec
 from gw.calls.attempts import Attempts
 from gw.calls.media_calls import SubmitCall, SubmitResult
@@ -49,17 +49,15 @@ class ExchangeUpstream:
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> SubmitResult | errors.UpstreamRefusal:
         """Try one channel. Raises UpstreamError."""
-        http = _WatchedClient(self._http, attempts)
-
-        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
-            response = await send(http, channel, request, response_bytes_max, now=self._clock.now)
-            attempts.took_whole()
-            return response
-
         exchange = await _exchange(call, candidate, dialect_of(candidate, channel))
-        reply = await perform(
-            exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
+        reply = await perform_with(
+            channel,
+            exchange,
+            _WatchedClient(self._http, attempts),
+            self._clock,
+            body_bytes_max=self._body_bytes_max,
         )
+        attempts.took_whole()
         if isinstance(reply, replies.Accepted | replies.Done):
             return SubmitResult(candidate, reply)
         if isinstance(reply, replies.Refused):
