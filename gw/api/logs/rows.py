@@ -46,6 +46,7 @@ class LogRow:
     result_urls: Sequence[str] | None
     result_expires_at: datetime | None
     attempts: Sequence[Mapping[str, Any]] | None
+    attribution: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
