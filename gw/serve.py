@@ -46,6 +46,7 @@ from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusalRate, RefusalRows
 from gw.api.services import LogServices, Services
 from gw.app import make_application
+from gw.budgets.matching import LiveNodes
 from gw.calls.attribution import EndUsers
 from gw.calls.chat import ChatCalls
 from gw.calls.settlement import Billing
@@ -271,8 +272,14 @@ def make_endpoints(
     offload = OffloadPool()
     process.stack.callback(offload.close)
     process.supervisor.start("offload", lambda: offload.tend(clock))
+    end_users = EndUsers(store.end_users, lambda: current.config.attribution.end_user)
     billing = Billing(
-        wallets=ledger.wallets, live=memory.live, current=current, clock=clock, metrics=metrics
+        wallets=ledger.wallets,
+        nodes=LiveNodes(pools.calls, clock, end_users),
+        live=memory.live,
+        current=current,
+        clock=clock,
+        metrics=metrics,
     )
     links = media_services.links_of(media_store, config.public_url)
     media = media_services.make_media_services(
@@ -300,7 +307,7 @@ def make_endpoints(
             metrics=metrics,
             rate=refusals,
         ).record,
-        end_users=EndUsers(store.end_users, lambda: current.config.attribution.end_user),
+        end_users=end_users,
         idempotency=IdempotencyGuard(
             kept=IdempotencyStore(pools.calls),
             response_bytes_max=config.idempotency_max_bytes,

@@ -53,11 +53,17 @@ T = TypeVar("T")
 
 
 class HoldRefused(Exception):
-    """The balance, or the key's spend cap, does not cover the estimate."""
+    """The balance, the key's spend cap or a budget does not cover the estimate.
 
-    def __init__(self, reason: messages.RefusalReason) -> None:
+    `budget`: the one that does not.
+    """
+
+    def __init__(
+        self, reason: messages.RefusalReason, budget: messages.BudgetRefusal | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.budget = budget
 
 
 class BalanceLeased(messages.LedgerUnavailable):
@@ -103,7 +109,7 @@ class Wallets:
     def __repr__(self) -> str:
         return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
 
-    def hold(self, hold: messages.Hold) -> Coroutine[Any, Any, None] | None:
+    def hold(self, hold: messages.Hold) -> Coroutine[Any, Any, messages.Granted] | None:
         """Hold a call's estimate out of the lease of its account; else return `ask_ledger`."""
         if hold.facts.account_id not in self._wallets:
             self._wallet(hold.facts.account_id)
@@ -114,7 +120,7 @@ class Wallets:
                 return None
         return self.ask_ledger(hold)
 
-    async def ask_ledger(self, hold: messages.Hold) -> None:
+    async def ask_ledger(self, hold: messages.Hold) -> messages.Granted:
         """Hold a call's estimate in the ledger, exactly and in order.
 
         Raises HoldRefused, KeyTaken, BalanceLeased, or LedgerUnavailable when the database is
@@ -134,9 +140,11 @@ class Wallets:
         finally:
             self._waiting -= 1
         if isinstance(reply, messages.Refused):
-            raise HoldRefused(reply.reason)
+            raise HoldRefused(reply.reason, reply.budget)
         if isinstance(reply, messages.Taken):
             raise KeyTaken(reply.state)
+        assert isinstance(reply, messages.Granted), reply
+        return reply
 
     async def _hold_again(self, hold: messages.Hold) -> object:
         """Call back the leases that refuse a hold and try it again, as long as a hold may take.

@@ -64,6 +64,7 @@ class MeasuredHandler(ApiHandler):
             facts=call.facts(),
             model=call.model,
             cap_nano_usd=self.principal.spend_cap_nano_usd if self.is_billed else None,
+            spender=call.spender(),
             bill=bill,
             cheaper=cheaper,
             span=begin_span(self, call.model, attributes),

@@ -171,6 +171,7 @@ class MediaSubmit:
             facts=replace(call.facts(), made_id=made_id, job_id=job_id),
             model=call.model,
             cap_nano_usd=handler.principal.spend_cap_nano_usd,
+            spender=call.spender(),
             bill=bill,
             cheaper=cheaper,
             job=job,

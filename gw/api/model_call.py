@@ -26,6 +26,8 @@ from channels.registry import ModelSpec, Registry
 from gw import errors
 from gw.api.attribution import attribution_in, with_body
 from gw.api.handler import ApiHandler
+from gw.budgets import ceiling
+from gw.budgets.node import Spender
 from gw.calls.offloading import offloaded
 from gw.keys.principal import Principal
 from metrics.log_redaction import redact
@@ -43,16 +45,22 @@ class ModelCall:
     set once the model is found; `detail` is the row's detail of the request.
     """
 
-    __slots__ = ("_said", "detail", "handler", "model", "weight")
+    __slots__ = ("_ceiling", "_said", "detail", "handler", "model", "weight")
 
     detail: dict[str, Any]
     model: ModelSpec
 
     def __init__(self, handler: ApiHandler) -> None:
-        """Raises GatewayError for headers that do not say for whom the call is."""
+        """Raises GatewayError for headers that do not say for whom the call is, or its ceiling."""
         self.handler = handler
         self.weight = weight_of(handler.request.body)
-        self._said = attribution_in(handler.request.headers) if handler.is_billed else NOBODY
+        self._said, self._ceiling = NOBODY, None
+        if handler.is_billed:
+            headers = handler.request.headers
+            self._said = attribution_in(headers)
+            if ceiling.HEADER in headers:
+                named = headers.get_list(ceiling.HEADER)
+                self._ceiling = ceiling.read_ceiling(named, self._said.run)
 
     @property
     def is_heavy(self) -> bool:
@@ -170,6 +178,16 @@ class ModelCall:
             model=self.model.id,
             submitted_at=handler.request.submitted_at,
             attribution=attribution or None,
+        )
+
+    def spender(self) -> Spender:
+        """Return whose budgets the call counts for."""
+        principal = self.handler.principal
+        return Spender(
+            budgets_version=principal.budgets_version,
+            user=principal.user,
+            agent_id=principal.agent_id,
+            ceiling_nano_usd=self._ceiling,
         )
 
 

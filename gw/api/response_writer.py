@@ -30,6 +30,9 @@ class HandlerWriter:
         self._handler.owns_row = True
         self._handler.held()
 
+    def keep_header(self, name: str, value: str) -> None:
+        self._handler.keep_header(name, value)
+
     def forget_request(self) -> None:
         self._handler.request.forget_body()
 

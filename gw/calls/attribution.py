@@ -108,6 +108,11 @@ class EndUsers:
         self._key = key
         self._mode = mode
 
+    @property
+    def mode(self) -> str:
+        """How names are kept: `plain`, `digest` or `off`."""
+        return self._mode()
+
     def kept(self, account_id: str, name: str | None) -> str | None:
         """Return what the account's rows and budgets have of a name."""
         if not name:

@@ -62,6 +62,11 @@ class Bill:
         raise NotImplementedError
 
     @property
+    def budget_hold_nano_usd(self) -> int:
+        """The same of the whole request, whatever the balance is held for."""
+        return self.hold_nano_usd
+
+    @property
     def stated_price(self) -> Mapping[str, Any]:
         """The price, as in the receipt."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from actors.wallet.messages import CallFacts, NewJob
 from channels.registry import ModelSpec
-from gw import errors as errors
+from gw.budgets.node import Spender
 from gw.idempotency.claim import IdempotencyClaim
 from metrics.spans import CallSpan
 
@@ -29,6 +29,9 @@ class Client(Protocol):
 
     def hold_decided(self) -> None:
         """The call has its hold, or will have none: from now on it writes its row itself."""
+
+    def keep_header(self, name: str, value: str) -> None:
+        """Set a header of the response, an error's too."""
 
 
 class ResponseWriter(Client, Protocol):
@@ -67,13 +70,15 @@ class ResponseWriter(Client, Protocol):
 class Call(Struct, frozen=True, kw_only=True):
     """A call that has passed every check except money and channels.
 
-    `detail` collects the receipt of its row. `idempotency` is set when the request has an
-    idempotency key. `cheaper` is the advice in the error of a client without enough balance.
+    `spender`: whose budgets it counts for. `detail` collects the receipt of its row. `idempotency`
+    is set when the request has an idempotency key. `cheaper` is the advice in the error of a client
+    without enough balance.
     """
 
     facts: CallFacts
     model: ModelSpec
     cap_nano_usd: int | None
+    spender: Spender
     span: CallSpan
     started: float  # monotonic seconds
     idempotency: IdempotencyClaim | None = None

@@ -89,6 +89,7 @@ class ChatCalls:
         is_whole = self._precharge == "whole_body"
         bill = estimate(
             content_bytes=len(call.request.body) if is_whole else parsed.content_bytes,
+            body_bytes=len(call.request.body),
             max_tokens=parsed.max_tokens,
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,

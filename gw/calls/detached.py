@@ -44,6 +44,9 @@ class StayingClient:
     def hold_decided(self) -> None:
         self._client.hold_decided()
 
+    def keep_header(self, name: str, value: str) -> None:
+        self._client.keep_header(name, value)
+
 
 class DetachedWork:
     """Detached work; `cut` cancels it."""

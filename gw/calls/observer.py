@@ -10,6 +10,7 @@ left out, because every call has one:
   account_price  the agreement that it was priced by          its id
   hold           nano-USD held                                integer
   estimate       tokens it was held for                       [input, output]
+  budget         which budget refused it, in nano-USD         {id, limit, spent, held, needed}
   order          channels considered, in order                [[channel, protocol], …]
   conversation   which calls belong together (`label_of`)     16 hex digits
   pinned         the order is that of a pinned conversation   true

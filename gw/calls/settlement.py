@@ -23,18 +23,19 @@ from actors.clock import Clock
 from actors.wallet.claims import ClaimEnd, KeptResponse
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.live_calls import Delivered, LiveCalls
-from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
-from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.messages import LedgerUnavailable, Outcome
 from actors.wallet.storable import encode_detail
-from actors.wallet.wallets import BalanceLeased, HoldRefused, KeyTaken, Wallets
+from actors.wallet.wallets import KeyTaken, Wallets
 from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
 from channels.redaction import Redactor
-from gw import errors as errors
+from gw.budgets import refusal
+from gw.budgets.matching import LiveNodes
 from gw.calls import call_spans, endings
 from gw.calls.attempts import Attempts
 from gw.calls.bills import NO_TOKENS, NOTHING, Bill, Charged
 from gw.calls.call import Call, Client, ClientGone
+from gw.calls.holding import Holding
 from gw.calls.observer import CallObserver
 from gw.calls.token_charge import tokens_of_bytes
 from gw.calls.upstream_prices import UpstreamPrices
@@ -95,26 +96,24 @@ class Settlement(Struct, Generic[B], eq=False):
         between the granted hold and the block.
         """
         call, billing, amount_nano_usd = self.call, self._billing, self.bill.hold_nano_usd
-        span, facts, idempotency = call.span, call.facts, call.idempotency
+        span, facts = call.span, call.facts
         terms = self.bill.terms
         terms["hold"] = amount_nano_usd
         if span.trace_id is not None:
             terms["trace_id"] = span.trace_id
         call.detail.update(terms)
-        hold = Hold(
-            facts=facts,
-            amount_nano_usd=amount_nano_usd,
-            cap_nano_usd=call.cap_nano_usd,
-            detail=terms,  # for the row that recovery may have to write
-            claim=None if idempotency is None else idempotency.claim,
-            job=call.job,
+        holding = Holding(
+            call,
+            self.bill,
+            terms,
+            billing.wallets,
+            billing.nodes,
+            billing.clock,
+            billing.metrics,
         )
         step = span.child(call_spans.HOLD) if span.sampled else UNSAMPLED_CHILD
         try:
-            if amount_nano_usd > MAX_NANO_USD:
-                # More than any balance can cover.
-                raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {call.cheaper}")
-            waiting = billing.wallets.hold(hold)
+            waiting = holding.take()
             if waiting is not None:
                 await self._admit(waiting)
         except BaseException as error:
@@ -122,6 +121,8 @@ class Settlement(Struct, Generic[B], eq=False):
             raise
         if span.sampled:
             step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
+        if holding.warned:
+            self._client.keep_header(refusal.WARNING_HEADER, ", ".join(holding.warned))
         self._client.hold_decided()
         billing.live.enter(facts.call_id, self.delivered)
         billing.metrics.call_started(facts.protocol)
@@ -282,16 +283,8 @@ class Settlement(Struct, Generic[B], eq=False):
 
         A call cancelled before the ledger's reply holds nothing and has a row.
         """
-        cheaper = self.call.cheaper
         try:
             await waiting
-        except HoldRefused as refused:
-            why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
-            raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
-        except BalanceLeased as error:
-            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEASED) from error
-        except LedgerUnavailable as error:
-            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
         except asyncio.CancelledError:
             self._client.hold_decided()
             self._record_cancelled()
@@ -410,12 +403,14 @@ class Billing:
         self,
         *,
         wallets: Wallets,
+        nodes: LiveNodes,
         live: LiveCalls,
         current: LiveConfig,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self.wallets = wallets
+        self.nodes = nodes
         self.live = live
         self.current = current
         self.upstream_prices = UpstreamPrices(current)
@@ -427,12 +422,3 @@ class Billing:
         observer = CallObserver(call, self.clock, self.metrics)
         attempts = Attempts(call, observer)
         return Settlement(call, bill, observer, attempts, client, self, self.current.redactor)
-
-
-_NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"
-_SPEND_CAP = "This key has reached its spend cap. Raise the cap,"
-_LEASED = (
-    "Part of the balance is set aside for another process of the gateway, which does not respond at"
-    " the moment. Nothing was charged; try again."
-)
-_LEDGER_AWAY = "The gateway cannot reach its ledger at the moment. Nothing was charged; try again."

@@ -25,7 +25,8 @@ from metrics.spans import Attributes, AttributeValue
 class TokenBill(Bill, Struct, eq=False):
     """The bill of a chat call: the usage read by its meter, or an estimate.
 
-    The tokens are those estimated before the call, at whose cost it is held.
+    The tokens are those estimated before the call, at whose cost it is held; `body_tokens` those of
+    the whole body.
     """
 
     price: TokenPrice  # at the channel of the response, if that has one of its own
@@ -34,11 +35,19 @@ class TokenBill(Bill, Struct, eq=False):
     hold_nano_usd: int
     is_stream: bool
     bounds: Bounds
+    body_tokens: int
+    billable: Billable | None
     is_repriced: bool = False  # the price is not the one that was held by
     meter: Meter | None = None  # of the attempt that gave the response
 
     def __repr__(self) -> str:
         return f"<TokenBill {self.meter!r}>"
+
+    @property
+    def budget_hold_nano_usd(self) -> int:
+        if self.body_tokens == self.input_tokens:
+            return self.hold_nano_usd
+        return _cost_nano_usd(self.price, self.body_tokens, self.output_tokens, self.billable)
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -152,6 +161,7 @@ class TokenBill(Bill, Struct, eq=False):
 def estimate(
     *,
     content_bytes: int,
+    body_bytes: int,
     max_tokens: int | None,
     model_max_output_tokens: int | None,
     price: TokenPrice,
@@ -162,20 +172,30 @@ def estimate(
     """Return the bill of a call: held for its bytes as input and the maximum as output.
 
     `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
-    the whole body where that is configured. An explicit maximum counts in full, even above the
-    model's ceiling. `billable` is set where the price depends on other members of the request.
+    the whole body, `body_bytes`, where that is configured. An explicit maximum counts in full, even
+    above the model's ceiling. `billable` is set where the price depends on other members of the
+    request.
     """
     input_tokens = token_charge.tokens_of_bytes(content_bytes)
     if max_tokens is None:
         ceiling = model_max_output_tokens or token_charge.OUTPUT_TOKENS_DEFAULT_MAX
         max_tokens = min(ceiling, token_charge.OUTPUT_TOKENS_DEFAULT_MAX)
+    amount = _cost_nano_usd(price, input_tokens, max_tokens, billable)
+    body_tokens = token_charge.tokens_of_bytes(body_bytes)
+    return TokenBill(
+        price, input_tokens, max_tokens, amount, is_stream, bounds, body_tokens, billable
+    )
+
+
+def _cost_nano_usd(
+    price: TokenPrice, input_tokens: int, output_tokens: int, billable: Billable | None
+) -> int:
+    """Return the most that so many tokens may cost."""
     if billable is None:
-        amount = price.estimate_nano_usd(input_tokens=input_tokens, output_tokens=max_tokens)
-    else:
-        amount = hold_nano_usd(
-            price, input_tokens=input_tokens, output_tokens=max_tokens, billable=billable
-        )
-    return TokenBill(price, input_tokens, max_tokens, amount, is_stream, bounds)
+        return price.estimate_nano_usd(input_tokens=input_tokens, output_tokens=output_tokens)
+    return hold_nano_usd(
+        price, input_tokens=input_tokens, output_tokens=output_tokens, billable=billable
+    )
 
 
 def _reported(meter: Meter, basis: token_charge.Basis) -> dict[str, Any]:

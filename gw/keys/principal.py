@@ -82,3 +82,4 @@ class Principal:
     # None also for a key of kind agent that has none: it can call nothing.
     agent: Agent | None = field(default=None, repr=False)
     prices: AgreedPrices | None = field(default=None, repr=False)  # None: everyone's
+    budgets_version: int = field(default=0, repr=False)  # of the account, as of this reading

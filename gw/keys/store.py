@@ -298,8 +298,8 @@ def _bytea_array(values: Iterable[bytes]) -> str:
 
 def _found(row: Sequence[Any]) -> FoundKey:
     key_id, account_id, name, prefix, kind, agent_id, allowed, expires_at = row[:8]
-    account_logs, cap, rpm, concurrency, user, agent, prices = row[8:15]
-    is_revoked, is_enabled, is_account_enabled = row[15:]
+    account_logs, cap, rpm, concurrency, user, agent, prices, budgets_version = row[8:16]
+    is_revoked, is_enabled, is_account_enabled = row[16:]
     principal = Principal(
         # One object for each text: a dict finds it without reading the text, which is rarely in the
         # processor's cache where there are many accounts.
@@ -318,6 +318,7 @@ def _found(row: Sequence[Any]) -> FoundKey:
         user=user,
         agent=None if agent is None else _agent(**agent),
         prices=None if prices is None else AgreedPrices.of_rows(prices),
+        budgets_version=budgets_version,
     )
     refusal: RefusalReason | None = None
     if is_revoked:

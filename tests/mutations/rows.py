@@ -210,8 +210,8 @@ MUTATIONS = (
     Mutation(
         "absurd-hold",
         "gw",
-        "if amount_nano_usd > MAX_NANO_USD:",
-        "if amount_nano_usd > MAX_NANO_USD**2:",
+        "if self.bill.hold_nano_usd > MAX_NANO_USD:",
+        "if self.bill.hold_nano_usd > MAX_NANO_USD**2:",
         "tests/unit/calls/test_settlement.py::test_maximum_that_no_ledger_holds_is_402",
     ),
     # The ledger.

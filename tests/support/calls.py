@@ -20,6 +20,8 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
 from gw.api.images.bill import ImageBill
+from gw.budgets.matching import LiveNodes
+from gw.budgets.node import Spender
 from gw.calls.bills import JobBill
 from gw.calls.chat import ChatCalls
 from gw.calls.chat_request import ChatCall, ChatClientRequest
@@ -36,8 +38,10 @@ from gw.http.drain import RequestsInFlight
 from gw.idempotency.claim import IdempotencyClaim
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
+from tests.support.budgets import FakeBudgets, PlainNames
 
 RESPONSE_BYTES_MAX = 1_000_000
+SPENDER = Spender(user="owner")
 NO_MODELS = Registry.of([], [])
 
 
@@ -78,10 +82,18 @@ def use_cases(
     clock: Clock,
     metrics: Metrics,
     precharge: Precharge = "messages",
+    budgets: FakeBudgets | None = None,
 ) -> UseCases:
     """Wire them as `gw serve` does."""
     current = in_force(redactor, registry)
-    billing = Billing(wallets=wallets, live=live, current=current, clock=clock, metrics=metrics)
+    billing = Billing(
+        wallets=wallets,
+        nodes=LiveNodes(budgets or FakeBudgets(), clock, PlainNames()),
+        live=live,
+        current=current,
+        clock=clock,
+        metrics=metrics,
+    )
     chat_calls = ChatCalls(
         billing=billing,
         channels=channels,
@@ -121,6 +133,7 @@ class Asking:
     started: float
     offload: OffloadPool
     cap_nano_usd: int | None = None
+    spender: Spender = SPENDER
 
 
 def chat_call(
@@ -138,6 +151,7 @@ def chat_call(
         facts=asking.facts,
         model=asking.model,
         cap_nano_usd=asking.cap_nano_usd,
+        spender=asking.spender,
         forwards_usage=request.include_usage,
         pin=pin,
         is_named=pin is not None,
@@ -168,6 +182,7 @@ def image_call(
         facts=asking.facts,
         model=asking.model,
         cap_nano_usd=asking.cap_nano_usd,
+        spender=asking.spender,
         bill=ImageBill(request, ImagePrice.of(asking.model.price, asking.model.multiplier)),
         cheaper="or ask for fewer images.",
         span=UNSAMPLED,
@@ -194,6 +209,7 @@ def job_call(
     return SubmitCall(
         facts=facts,
         model=model,
+        spender=SPENDER,
         bill=JobBill(job.price, hold_nano_usd),
         cheaper="or ask for fewer seconds.",
         job=job,

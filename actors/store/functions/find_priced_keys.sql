@@ -1,6 +1,5 @@
--- Finds the keys of some hashes (keyed, and plain for imported ones), each with its account, the account's available
--- balance, its agent, and the prices agreed with its account. An agent of another account counts as none. Tables are
--- accessed by key, for any number of keys.
+-- `find_budgeted_keys` without budgets, for processes of the previous release, which continue to serve during a rolling
+-- upgrade.
 --
 -- Its plan is made once in a session, perhaps while its tables are empty: `x = ANY (ARRAY[y])` instead of `x = y`, and
 -- `SET enable_seqscan = off`, restrict the planner to index look-ups.

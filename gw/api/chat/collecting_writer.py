@@ -49,6 +49,9 @@ class CollectingWriter:
     def hold_decided(self) -> None:
         self._writer.hold_decided()
 
+    def keep_header(self, name: str, value: str) -> None:
+        self._writer.keep_header(name, value)
+
     def forget_request(self) -> None:
         self._writer.forget_request()
 

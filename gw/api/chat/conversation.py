@@ -101,6 +101,7 @@ def converse(
         facts=call.facts(),
         model=model,
         cap_nano_usd=principal.spend_cap_nano_usd,
+        spender=call.spender(),
         forwards_usage=forwards_usage,
         pin=pin,
         is_named=is_named,

@@ -56,7 +56,7 @@ GOING_AWAY, RESTARTING = 1001, 1012
 _CONTINUABLE = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 # Headers of a response that an error message repeats.
-_HEADERS = ("retry-after", "x-gateway-trace", "x-should-retry")
+_HEADERS = ("retry-after", "x-gateway-trace", "x-should-retry", "x-gateway-budget")
 _LIMITS = "x-ratelimit-"
 
 

@@ -62,6 +62,7 @@ def _piece_call(
         facts=call.facts(),
         model=call.model,
         cap_nano_usd=handler.principal.spend_cap_nano_usd,
+        spender=call.spender(),
         bill=bill,
         cheaper="or ask for fewer or smaller images.",
         span=begin_span(handler, call.model, lambda: {genai.OUTPUT_TYPE: "image"}),

@@ -130,6 +130,7 @@ def gateway_pairs(
         **_correction(record),
         **_route(record, redact),
         **_translation(detail),
+        **_budget(detail),
         **_money(record, credits_per_usd),
     }
     return [_pair(name, str(value)) for name, value in facts.items() if value is not None]
@@ -224,6 +225,18 @@ def _translation(detail: Mapping[str, Any]) -> dict[str, str]:
         return {}
     dropped = "; ".join(detail.get("dropped", ())) or "none"
     return {"translation": detail["translation"], "dropped_fields": dropped}
+
+
+def _budget(detail: Mapping[str, Any]) -> dict[str, str]:
+    """Return the budget that refused the call, and its figures as the refusal saw them."""
+    refused = detail.get("budget")
+    if refused is None:
+        return {}
+    figures = {name: nano_usd for name, nano_usd in refused.items() if name != "id"}
+    return {
+        "budget": refused["id"],
+        **{f"budget_{name}_usd": format_usd(nano_usd) for name, nano_usd in figures.items()},
+    }
 
 
 def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:

@@ -147,6 +147,8 @@ class _Document:
         names += _limit_headers(row)
         if row.idempotent and operation.method == "POST":
             names.append(headers.REPLAYED)
+        if row.billed and operation.method == "POST":
+            names.append("x-gateway-budget-warning")
         found: dict[str, Any] = {
             "description": response.description,
             "headers": _headers(names),
@@ -388,6 +390,8 @@ def _headers_of_refusal(row: Endpoint, status: int, ones: Sequence[Refusal]) -> 
         yield "x-should-retry"
     if status in (429, 503):
         yield "Retry-After"
+    if errors.QUOTA_EXCEEDED in kinds:
+        yield "x-gateway-budget"
     if errors.RATE_LIMIT_EXCEEDED in kinds:
         yield from headers.ACCOUNT_LIMITS
     if row.log_rate and status != 401:

@@ -9,6 +9,7 @@ from channels.conversation import NAME_CHARACTERS_MAX
 from gw.api.attribution import CONVERSATION_HEADERS
 from gw.api.chat.counting import HEADER as TOKEN_COUNT
 from gw.api.reference.operation import Parameter, Schema, in_header
+from gw.budgets import ceiling
 from gw.calls import attribution
 from gw.idempotency import guard
 from gw.idempotency.claim import HEADER as IDEMPOTENCY_KEY
@@ -57,7 +58,11 @@ HEADERS: Mapping[str, tuple[str, Schema]] = MappingProxyType(
             "The budget that refused the call, what it needed, what was left, and until when.",
             _TEXT,
         ),
-        "x-gateway-budget-warning": ("A budget that the account has passed.", _TEXT),
+        "x-gateway-budget-warning": (
+            "Budgets that have passed their limits and only warn, separated by commas; as of two"
+            " seconds ago at most.",
+            _TEXT,
+        ),
         "ETag": ("The version of the body.", _TEXT),
         "Cache-Control": ("How long the body may be kept.", _TEXT),
         "Location": ("Where the file is.", _TEXT),
@@ -115,6 +120,12 @@ ATTRIBUTION: tuple[Parameter, ...] = (
     in_header(
         attribution.LABELS,
         f"At most {attribution.LABELS_MAX} labels, as `team=search, feature=chat`.",
+    ),
+    in_header(
+        ceiling.HEADER,
+        "The most in USD that the calls of the run may cost, whoever makes them; the least that"
+        " anyone names holds.",
+        {"type": "string", "pattern": r"^[0-9]{1,10}(\.[0-9]{1,9})?$"},
     ),
 )
 RANGE = in_header("Range", "A part of the file, such as `bytes=0-1023`.")

@@ -9,20 +9,25 @@ from hypothesis import strategies as st
 from actors.wallet.bounds import Bounds
 from actors.wallet.live_calls import Delivered
 from actors.wallet.money import MAX_NANO_USD
-from actors.wallet.pricing import TokenPrice
+from actors.wallet.pricing import Billable, TokenPrice
+from actors.wallet.sheets import price_of
 from channels.dialects.token_counts import TOKENS_MAX, PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec
 from gw.calls.token_bill import TokenBill, estimate
 from gw.calls.token_charge import NOTHING, TokenCharge, charge, delivered, tokens_of_bytes
 from tests.support.rows import cases
+from tests.support.specs import make_model
 
 BOUNDS = Bounds(input_tokens=10**6, output_tokens=10**6, beside_tokens=10**6)
 HOLD_PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))
 
 
-def estimated(content_bytes: int, max_tokens: int | None, ceiling: int | None) -> TokenBill:
+def estimated(
+    content_bytes: int, max_tokens: int | None, ceiling: int | None, *, body_bytes: int = 0
+) -> TokenBill:
     return estimate(
         content_bytes=content_bytes,
+        body_bytes=body_bytes or content_bytes,
         max_tokens=max_tokens,
         model_max_output_tokens=ceiling,
         price=HOLD_PRICE,
@@ -53,6 +58,25 @@ def test_output_is_the_explicit_maximum_or_the_models_within_bounds(
 def test_amount_is_both_parts_at_their_price(content_bytes: int, max_tokens: int) -> None:
     made = estimated(content_bytes, max_tokens, None)
     assert made.hold_nano_usd == -(-content_bytes // 4) * 1000 + max_tokens * 10_000
+    assert made.budget_hold_nano_usd == made.hold_nano_usd
+
+
+def test_budgets_are_held_for_the_whole_body_by_what_it_may_be_billed() -> None:
+    made = estimated(400, 100, None, body_bytes=4000)
+    assert made.hold_nano_usd == 100 * 1000 + 100 * 10_000
+    assert made.budget_hold_nano_usd == 1000 * 1000 + 100 * 10_000
+    # Still of the prices that were asked for, whichever channel answers.
+    sheet = PriceSpec(input=Decimal(1), output=Decimal(10), per_request=Decimal("0.5"))
+    made = estimate(
+        content_bytes=400,
+        body_bytes=4000,
+        max_tokens=100,
+        model_max_output_tokens=None,
+        price=price_of(make_model("a", price=sheet)),
+        bounds=BOUNDS,
+        billable=Billable(),
+    )
+    assert made.budget_hold_nano_usd - made.hold_nano_usd == 900 * 1000
 
 
 PRICE = TokenPrice.of(

@@ -25,7 +25,7 @@ from gw.calls.media_calls import Delivery, SubmitCall, SubmitResult
 from gw.http.drain import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
-from tests.support.calls import in_force
+from tests.support.calls import SPENDER, in_force
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.support.specs import make_model
@@ -75,6 +75,7 @@ class Stage:
             facts=replace(w.facts("speech"), made_id="trs_1"),
             model=w.model,
             cap_nano_usd=None,
+            spender=SPENDER,
             bill=UnitBill(MediaPrice.of(w.model), len(TEXT)),
             cheaper="or less.",
             request=SpeechRequest(model="m", input=TEXT, voice="v"),

@@ -220,6 +220,7 @@ class RecordingWriter:
         self.is_broken_off = False
         self.has_forgotten = False
         self.content_type: str | None = None
+        self.kept_headers: dict[str, str] = {}
         self.http_status = 200
 
     @property
@@ -229,6 +230,9 @@ class RecordingWriter:
 
     def hold_decided(self) -> None:
         self.is_row_owned = True
+
+    def keep_header(self, name: str, value: str) -> None:
+        self.kept_headers[name] = value
 
     def forget_request(self) -> None:
         self.has_forgotten = True

@@ -41,6 +41,7 @@ class Row:
     user: str = "owner"
     agent: dict[str, Any] | None = None
     prices: list[dict[str, Any]] | None = None
+    budgets_version: int = 0
     is_revoked: bool = False
     is_enabled: bool = True
     is_account_enabled: bool = True
@@ -78,6 +79,7 @@ class Row:
             self.user,
             self.agent,
             self.prices,
+            self.budgets_version,
             self.is_revoked,
             self.is_enabled,
             self.is_account_enabled,

@@ -82,7 +82,8 @@ def test_what_is_kept_of_a_call_comes_to_its_cost(
     price: TokenPrice, response: Response, first_byte_seconds: float | None, estimate: int
 ) -> None:
     _: MeterReading = response
-    bill = TokenBill(price, estimate, 1, 1, is_stream=True, bounds=Bounds(10**6, 10**6, 10**6))
+    bounds = Bounds(10**6, 10**6, 10**6)
+    bill = TokenBill(price, estimate, 1, 1, True, bounds, estimate, None)
     bill.meter = cast(Meter, response)
     charged = bill.charged(first_byte_seconds=first_byte_seconds)
     # As the row keeps it, and as it comes back.
