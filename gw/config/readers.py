@@ -25,6 +25,7 @@ MAX_TEXT_CHARACTERS = 4096
 
 # YAML 1.1 reads 010 as 8, 1:30 as 90 and 1e3 as text: only plain decimal digits are accepted.
 _WHOLE = re.compile(r"[-+]?(0|[1-9](_?[0-9]){0,17})", re.ASCII)
+_NUMBER = re.compile(r"(0|[1-9]\d{0,20})(\.\d{1,30})?([eE][+-]?\d{1,3})?", re.ASCII)
 _DECIMAL = re.compile(r"-?(0|[1-9]\d{0,11})(\.\d{1,12})?", re.ASCII)
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
@@ -217,9 +218,16 @@ def seconds(*, most: int = 86_400, above_zero: bool = True) -> Reader[float]:
 
 
 def days(*, most: int = 3650) -> Reader[float]:
-    """Read a duration in days, which may have a fraction."""
-    read_decimal = decimal("days", most=most, above_zero=True)
-    return lambda node, at: float(read_decimal(node, at))
+    """Read a duration in days, which may have a fraction, or be as small as `1e-4`."""
+    allowed = f"days: a number above 0 and up to {most}"
+
+    def read(node: Node, at: Location) -> float:
+        digits = _written_number(node, allowed)
+        if not _NUMBER.fullmatch(digits) or not 0 < float(digits) <= most:
+            raise InvalidValue(found=described(node), allowed=allowed)
+        return float(digits)
+
+    return read
 
 
 def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> Reader[int]:

@@ -23,6 +23,12 @@ S3 = "kind: s3, endpoint: 'https://s3.example', access_key: k"
 # text, line, path, part of what was found, part of what is allowed, part of the hint
 BAD_VALUES = [
     # numbers
+    ("events: {keep_days: 0}", 1, "events.keep_days", "0", "above 0", ""),
+    ("events: {keep_days: 4000}", 1, "events.keep_days", "4000", "up to 3650", ""),
+    ("events: {keep_days: -1e-3}", 1, "events.keep_days", "-1e-3", "above 0", ""),
+    ("events: {keep_days: .inf}", 1, "events.keep_days", ".inf", "above 0", ""),
+    ("events: {keep_days: 010}", 1, "events.keep_days", "010", "above 0", ""),
+    ("events: {call_settled: 1}", 1, "events.call_settled", "1", "true or false", ""),
     ("drain_seconds: soon", 1, "drain_seconds", '"soon"', "seconds", ""),
     ("drain_seconds: -1", 1, "drain_seconds", "-1", "from 0", ""),
     ("drain_seconds: .inf", 1, "drain_seconds", ".inf", "plain decimal", "exponent"),
