@@ -1,4 +1,4 @@
-"""Which types of events there are (reference 11)."""
+"""Which types of events there are (reference 11.6)."""
 
 from __future__ import annotations
 
