@@ -11,7 +11,7 @@ reader has the whole log open, is left to the next one; no call ever waits for i
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from actors.clock import Clock
 from actors.store.database import Database
@@ -26,6 +26,8 @@ SQL = load("actors", "partitions.sql")
 ROUND_SECONDS = 3600.0
 # A month is read once before it is dropped, to keep its sum.
 STATEMENT_SECONDS = 1800.0
+# A row is written on the day of its instant, or some days later if its call was recovered.
+VALUES_KEPT = timedelta(days=8)
 # Jobs deleted in one transaction, and such transactions in a round.
 PURGED_JOBS_MAX = 500
 PURGES_MAX = 20
@@ -61,6 +63,8 @@ class Partitions:
         """Make missing months and drop old ones."""
         made = await self.make()
         try:
+            kept = self._today() - VALUES_KEPT
+            await self._database.execute(SQL["forget_values"], {"day": kept})
             await self._drop()
             await self._drop_entries()
         except StoreError as error:

@@ -2,6 +2,11 @@
 -- Make the call log's partitions for the month of this day and the next two, and for the rows in the default one.
 SELECT call_logs_make_partitions(%s::date, 3)
 
+-- forget_values --
+-- Delete the values that rows of days before this one could have, and their numbers.
+WITH counts AS (DELETE FROM attribution_counts WHERE day < %(day)s)
+DELETE FROM attribution_values WHERE day < %(day)s
+
 -- drop --
 -- Drop the oldest month before this day's.
 SELECT month, row_count, cost_nano_usd FROM call_logs_drop_month(%s::date)

@@ -155,6 +155,7 @@ def start_ledger(process: Process, database: Database) -> Ledger:
         metrics=metrics,
         data_dir=process.current.config.data_dir,
     )
+    writer.values.most = lambda: process.current.config.attribution.distinct_per_day
     recorder = Recorder(metrics)
     recorder.open(process.current.config.data_dir, identity.first_id)
     process.stack.callback(recorder.close)

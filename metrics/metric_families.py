@@ -221,6 +221,12 @@ METRIC_FAMILIES: tuple[MetricFamily, ...] = (
     ),
     MetricFamily("gw_hold_refusals_total", "counter", ("reason",), "Holds refused, by reason."),
     MetricFamily(
+        "gw_attribution_other_total",
+        "counter",
+        ("what",),
+        "Values that rows have as `other`, of end users, sessions, runs or labels.",
+    ),
+    MetricFamily(
         "gw_budget_holds_total",
         "counter",
         ("scope", "outcome"),

@@ -80,6 +80,7 @@ class Metrics:
         self.hold_latencies = make.histogram("gw_hold_latency_seconds")[()].observe_all
         self.settle_latencies = make.histogram("gw_settle_latency_seconds")[()].observe_all
         self._hold_refusals = make.counter("gw_hold_refusals_total")
+        self._others = make.counter("gw_attribution_other_total")
         self.budgets = BudgetMetrics(make)
         self._idempotency = make.counter("gw_idempotency_total")
         self._settle_noops = make.counter("gw_settle_noops_total")[()]
@@ -283,6 +284,10 @@ class Metrics:
     def hold_refused(self, reason: str) -> None:
         """Count a refused hold."""
         self._hold_refusals[(reason,)].value += 1
+
+    def attributed_as_other(self, what: str) -> None:
+        """Count a value that a row has as `other`; `what` of a label may have its key."""
+        self._others[(what.partition(".")[0],)].value += 1
 
     def idempotency(self, state: str) -> None:
         """Count an idempotency key in use: stored (replayed), in_flight, reuse or too_large."""

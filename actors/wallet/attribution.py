@@ -6,7 +6,7 @@ call does not have are None, or empty; nothing here is judged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,15 @@ class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     session: str | None = None
     run: str | None = None
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def values(self) -> Iterator[tuple[str, str]]:
+        """Yield each value with its kind: `end_user`, `session`, `run`, or `label.` and its key."""
+        for what in ("end_user", "session", "run"):
+            value = getattr(self, what)
+            if value is not None:
+                yield what, value
+        for key, value in self.labels.items():
+            yield f"label.{key}", value
 
     def __bool__(self) -> bool:
         return bool(self.end_user or self.session or self.run or self.labels)

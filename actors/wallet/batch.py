@@ -6,7 +6,7 @@ What all calls have is sent as rows of a composite type, the rest as JSON, one a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -31,6 +31,7 @@ from actors.wallet.rows import (
     unusual_parts,
 )
 from actors.wallet.storable import to_json
+from actors.wallet.stored_values import StoredValues, asked_of
 
 # Refusal reason of every hold of a process that was declared dead or is missing in `processes`.
 BURIED = "buried"
@@ -72,6 +73,7 @@ class Applied:
     declared the process dead, so that its holds were refused unchecked, or, for a batch with a
     number, nothing was applied. `leases` is what the process now leases of the batch's accounts, in
     nano-USD, where that may have changed; `called` are the accounts whose leases are called back.
+    `others` are the kinds of values that rows have as `other`, once for each row.
     """
 
     unsettled: frozenset[UUID]
@@ -82,26 +84,37 @@ class Applied:
     balances: Sequence[list[Any]] = ()  # account id, balance, held, in nano-USD
     leases: dict[str, int] = field(default_factory=dict)
     called: Sequence[str] = ()
+    others: Sequence[str] = ()
 
 
 async def apply(
-    session: Executor, process_id: str, batch: Batch, number: int | None = None
+    session: Executor,
+    process_id: str,
+    batch: Batch,
+    number: int | None = None,
+    values: StoredValues | None = None,
 ) -> Applied:
     """Apply a batch in one transaction; applying it again changes nothing (reference 5.4).
 
     A batch that concerns leases has a number, other than that of the process's batch before;
-    `last_batch` shows whether it was applied, before it is sent again.
+    `last_batch` shows whether it was applied, before it is sent again. `values`: what its process
+    knows of the values of rows.
 
     Raises StoreUnavailable when the connection broke: the batch may or may not have committed.
     """
     settlements = _first_of_each_call(batch.settlements)
-    arguments = parameters(process_id, number, settlements, batch)
+    values = values or StoredValues()
+    unknown = values.unknown(settlements, batch.records)
+    attributed = asked_of(unknown, values.most()) if unknown else None
+    arguments = parameters(process_id, number, settlements, batch, attributed)
     rows = await session.fetch_all(_APPLY, arguments)
     value = rows[0][0]
     found = ujson.loads(value) if isinstance(value, str) else value
     if found.get("buried"):
         every = frozenset(settle.facts.call_id for settle in settlements)
         return Applied(unsettled=every, is_buried=True)
+    asked = list(unknown)
+    values.note(asked, found["others"])
     written = len(batch.admitted)
     refused = {seq - written: reason for seq, reason in found["refused"]}
     is_buried = BURIED in refused.values()  # all holds of the batch, or none
@@ -114,11 +127,20 @@ async def apply(
         balances=found["accounts"],
         leases=dict(found["leases"]),
         called=found["called"],
+        others=[
+            asked[place][2]
+            for place in found["others"]
+            for _ in range(sum(map(len, unknown[asked[place]])))
+        ],
     )
 
 
 def parameters(
-    process_id: str, number: int | None, settlements: Sequence[messages.Settle], batch: Batch
+    process_id: str,
+    number: int | None,
+    settlements: Sequence[messages.Settle],
+    batch: Batch,
+    attributed: Mapping[str, Any] | None = None,
 ) -> tuple[str | int | None, ...]:
     """Return the arguments of `ledger_batch`, in the order of `ledger.sql`."""
     holds = [*(one.hold for one in batch.admitted), *batch.holds] if batch.admitted else batch.holds
@@ -132,7 +154,9 @@ def parameters(
         array_of(map(hold_row, range(len(holds)), holds)),
         to_json(list(map(call_of_hold, holds))) if holds else None,
         to_json(list(map(record_columns, batch.records))) if batch.records else None,
-        unusual_parts(settlements, holds, late_calls(process_id, [*batch.admitted, *ended])),
+        unusual_parts(
+            settlements, holds, late_calls(process_id, [*batch.admitted, *ended]), attributed
+        ),
         number,
         joined("{", b",", map(attrgetter("held"), settlements), "}") if ended else None,
         len(batch.admitted),

@@ -170,8 +170,11 @@ def _settlement(facts: messages.CallFacts, outcome: messages.Outcome) -> bytes:
         and facts.protocol not in UNIT_TYPES
     ):
         cost = outcome.upstream_cost_nano_usd
-        rare = b'\\"[null' if cost is None else b'\\"[%d' % cost
-        rare += _channel(outcome.channel_id)
+        if facts.attribution is None:
+            rare = b'\\"[null' if cost is None else b'\\"[%d' % cost
+            rare += _channel(outcome.channel_id)
+        else:
+            rare = row_value(storable.to_json(_bought(facts, outcome))).encode()
     else:
         rare = row_value(_rare(facts, outcome)).encode()
     values = _encode(
@@ -205,12 +208,19 @@ def _channel(name: str | None) -> bytes:
     return _escaped(f',{_escaped(rest)}"').encode()
 
 
+def _bought(facts: messages.CallFacts, outcome: messages.Outcome) -> list[Any]:
+    """Return the operator's cost, its channel, and whom the call was for, if its client said so."""
+    bought: list[Any] = [outcome.upstream_cost_nano_usd, outcome.channel_id]
+    if facts.attribution is not None:
+        bought.append(msgspec.to_builtins(facts.attribution))
+    return bought
+
+
 def _rare(facts: messages.CallFacts, outcome: messages.Outcome) -> str:
-    """Encode the columns that a successful call billed by tokens leaves empty, and the operator's
-    cost with its channel: an array, sent alone if there is nothing else (`_settlement`).
+    """Encode the columns that a successful call billed by tokens leaves empty, and an array that
+    is sent alone if there is nothing else (`_bought`).
     """
     unit_type = UNIT_TYPES.get(facts.protocol)
-    bought = [outcome.upstream_cost_nano_usd, outcome.channel_id]
     until = outcome.result_expires_at
     rare = {
         "error_code": storable.clean_text(outcome.error_code, 100),
@@ -221,7 +231,7 @@ def _rare(facts: messages.CallFacts, outcome: messages.Outcome) -> str:
         "result_urls": list(outcome.result_urls) or None,
         "result_expires_at": None if until is None else min(until, _INSTANT_MAX),
         "attempts": list(outcome.attempts) or None,
-        "bought": bought,
+        "bought": _bought(facts, outcome),
     }
     return storable.to_json({name: value for name, value in rare.items() if value is not None})
 
@@ -268,10 +278,13 @@ def call_of_hold(hold: messages.Hold) -> dict[str, Any]:
 
 
 def unusual_parts(
-    settlements: Sequence[messages.Settle], holds: Sequence[messages.Hold], late: Mapping[str, str]
+    settlements: Sequence[messages.Settle],
+    holds: Sequence[messages.Hold],
+    late: Mapping[str, str],
+    attributed: Mapping[str, Any] | None = None,
 ) -> str | None:
-    """Encode idempotency keys, settlements made by recovery, jobs that calls begin, and calls
-    admitted from another identity's lease; None: there are none.
+    """Encode idempotency keys, settlements made by recovery, jobs that calls begin, calls admitted
+    from another identity's lease, and values of rows (`asked_of`); None: there are none.
     """
     wanted = [
         {
@@ -296,6 +309,8 @@ def unusual_parts(
         "late": late,
     }
     unusual = {name: values for name, values in found.items() if values}
+    if attributed is not None:
+        unusual = {"attributed": attributed, **(unusual or {"is_usual": True})}
     return storable.to_json(unusual) if unusual else None
 
 
@@ -342,7 +357,7 @@ def _ended(
 def record_columns(record: messages.Record) -> dict[str, Any]:
     facts, outcome = record.facts, record.outcome
     unit_type = UNIT_TYPES.get(facts.protocol)
-    return {
+    columns: dict[str, Any] = {
         "account_id": facts.account_id,
         "key_id": facts.key_id,
         "request_id": facts.call_id.hex,
@@ -358,3 +373,6 @@ def record_columns(record: messages.Record) -> dict[str, Any]:
         "unit_type": unit_type,
         "detail": _detail(outcome),
     }
+    if facts.attribution is not None:
+        columns["attribution"] = msgspec.to_builtins(facts.attribution)
+    return columns

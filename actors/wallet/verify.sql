@@ -337,6 +337,29 @@ FULL JOIN (SELECT * FROM call_log_rollups WHERE bucket >= date_trunc('day', %(si
 WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_tokens)
     IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)
 
+-- attributed_is_sum_of_rows --
+-- So do the sums of what rows say of whom their calls were for.
+WITH counted AS (
+    SELECT account_id, m.what, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, m.value, key_id,
+        count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
+        sum(output_tokens) AS output, sum(cached_tokens) AS cached
+    FROM call_logs CROSS JOIN LATERAL attribution_members(attribution) m
+    WHERE created_at >= date_trunc('day', %(since)s::timestamptz, 'UTC') AND attribution IS NOT NULL
+    GROUP BY 1, 2, 3, 4, 5
+), expected AS (
+    SELECT 1 AS hours, counted.* FROM counted
+    UNION ALL
+    SELECT 24, account_id, what, date_bin('1 day', bucket, '2000-01-01 00:00:00+00'), value, key_id,
+        sum(requests)::bigint, sum(cost), sum(input), sum(output), sum(cached)
+    FROM counted GROUP BY 2, 3, 4, 5, 6
+)
+SELECT account_id, hours, bucket::text, what, key_id, r.requests, e.requests, r.cost_nano_usd, e.cost::bigint
+FROM expected e
+FULL JOIN (SELECT * FROM call_log_attributed WHERE bucket >= date_trunc('day', %(since)s::timestamptz, 'UTC')) r
+    USING (account_id, hours, what, bucket, value, key_id)
+WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_tokens)
+    IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)
+
 -- checkpoint_is_what_was_kept --
 -- The checkpoint of a kept month equals the sums of its entries, and contains those that later ones refer to.
 SELECT %(ends)s, account_id, key_id, s.entries, e.entries, s.amount_nano_usd, e.amount_nano_usd, s.held_nano_usd,

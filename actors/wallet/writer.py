@@ -60,6 +60,7 @@ from actors.wallet.messages import (
 )
 from actors.wallet.quarantine import Quarantined, keep
 from actors.wallet.rows import encode_void, with_hold
+from actors.wallet.stored_values import StoredValues
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -143,6 +144,7 @@ class LedgerWriter(Actor[Message]):
         self._timeout_seconds = timeout_seconds
         self._batch: list[Work] = []  # under way
         self._numbers = BatchNumbers()
+        self.values = StoredValues()
         self.leases = Leases(identity=identity, clock=clock, tell=self.tell, wake=self.mailbox.wake)
         self._session: Session | None = None
         self._data_dir = data_dir
@@ -277,13 +279,15 @@ class LedgerWriter(Actor[Message]):
             number = None
             if batch.has_leased:
                 number = self._numbers.send(signed)
-            applied = await apply(session, signed, batch, number)
+            applied = await apply(session, signed, batch, number, self.values)
             self._numbers.unanswered = None
             self.metrics.ledger_batch(size=len(batch), seconds=self.clock.monotonic() - started)
             if applied.is_buried and number is not None:  # nothing was applied
                 await reregister(session, self._identity, signed, self.metrics)
                 return [e for e in work if not _is_given_up(e)]
             self._note_balances(applied)
+            for what in applied.others:
+                self.metrics.attributed_as_other(what)
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
                 await reregister(session, self._identity, signed, self.metrics)

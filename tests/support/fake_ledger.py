@@ -192,6 +192,7 @@ class FakeLedger:
                 [a, self.leases.get((process, a), 0)] for a in needed if a in self.balances
             ]
             response["called"] = [a for a in needed if (process, a) in self.called]
+            response["others"] = []  # of values of rows, of which it stores all
             _check_keys(keys, wanted)
             self.batches.append(len(ended) - len(response["unsettled"]))
         if self.lose_after:

@@ -1,5 +1,5 @@
--- The digest of a row's content, all but its id, which is written with it and proved by `gw ledger verify`. Of hashes that
--- PostgreSQL keeps from version to version, as its hash partitions need.
+-- The digest of a row's first columns; with `call_log_digest_whole` it is written with the row, and proved by `gw ledger
+-- verify`. Of hashes that PostgreSQL keeps from version to version, as its hash partitions need.
 CREATE OR REPLACE FUNCTION call_log_digest(account_id text, key_id text, request_id uuid, created_at timestamptz,
     submitted_at timestamptz, protocol text, model text, status text, error_code text, error_message text,
     input_tokens bigint, output_tokens bigint, cached_tokens bigint, unit_count integer, unit_type text,

@@ -15,5 +15,20 @@ BEGIN
         input_tokens = r.input_tokens + excluded.input_tokens,
         output_tokens = r.output_tokens + excluded.output_tokens,
         cached_tokens = r.cached_tokens + excluded.cached_tokens;
+    IF EXISTS (SELECT FROM new_rows WHERE attribution IS NOT NULL) THEN
+        INSERT INTO call_log_attributed AS r
+        SELECT n.account_id, g.hours, m.what, date_bin(g.width, n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
+            count(*), sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
+        FROM new_rows n
+        CROSS JOIN LATERAL attribution_members(n.attribution) m
+        CROSS JOIN (VALUES (1::smallint, interval '1 hour'), (24::smallint, interval '1 day')) g(hours, width)
+        GROUP BY 1, 2, 3, 4, 5, 6
+        ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
+            requests = r.requests + excluded.requests,
+            cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
+            input_tokens = r.input_tokens + excluded.input_tokens,
+            output_tokens = r.output_tokens + excluded.output_tokens,
+            cached_tokens = r.cached_tokens + excluded.cached_tokens;
+    END IF;
     RETURN NULL;
 END $$;

@@ -19,5 +19,29 @@ BEGIN
     WHERE (r.account_id, r.hours, r.bucket, r.key_id, r.model, r.status, r.unit_type, r.error_code)
         = (o.account_id, o.hours, o.bucket, o.key_id, o.model, o.status, o.unit_type, o.error_code);
     DELETE FROM call_log_rollups WHERE requests = 0 AND account_id IN (SELECT account_id FROM old_rows);
+    IF EXISTS (SELECT FROM old_rows WHERE attribution IS NOT NULL) THEN
+        UPDATE call_log_attributed r
+        SET requests = r.requests - o.requests, cost_nano_usd = r.cost_nano_usd - o.cost,
+            input_tokens = r.input_tokens - o.input, output_tokens = r.output_tokens - o.output,
+            cached_tokens = r.cached_tokens - o.cached
+        FROM (SELECT account_id, g.hours, m.what, date_bin(g.width, created_at, '2000-01-01 00:00:00+00') AS bucket,
+                  m.value, key_id, count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
+                  sum(output_tokens) AS output, sum(cached_tokens) AS cached
+              FROM (SELECT * FROM old_rows o WHERE EXISTS (SELECT FROM call_log_corrections c
+                                                           WHERE c.call_id = o.request_id AND c.row_id = o.id)
+                        OR TG_OP = 'DELETE' AND o.cost_nano_usd <> 0) recorded
+              CROSS JOIN LATERAL attribution_members(recorded.attribution) m
+              CROSS JOIN (VALUES (1::smallint, interval '1 hour'), (24::smallint, interval '1 day')) g(hours, width)
+              GROUP BY 1, 2, 3, 4, 5, 6) o
+        WHERE (r.account_id, r.hours, r.what, r.bucket, r.value, r.key_id)
+            = (o.account_id, o.hours, o.what, o.bucket, o.value, o.key_id);
+        DELETE FROM call_log_attributed r
+        USING old_rows o
+        CROSS JOIN LATERAL attribution_members(o.attribution) m
+        CROSS JOIN (VALUES (1::smallint, interval '1 hour'), (24::smallint, interval '1 day')) g(hours, width)
+        WHERE (r.account_id, r.hours, r.what, r.bucket, r.value, r.key_id) = (o.account_id, g.hours, m.what,
+                date_bin(g.width, o.created_at, '2000-01-01 00:00:00+00'), m.value, o.key_id)
+            AND r.requests = 0;
+    END IF;
     RETURN NULL;
 END $$;

@@ -8,12 +8,14 @@
 -- p_holds        null: none
 -- p_calls        [call], one for each hold: what recovery needs to write the row
 -- p_rows         [{account_id, key_id, request_id, row columns…}]   calls that never held anything; null: none
--- p_unusual      {wanted: […], ended: […], recovered: [call_id], jobs: […], late: {call_id: process}}; null where a
---                batch has none of these.
+-- p_unusual      {wanted: […], ended: […], recovered: [call_id], jobs: […], late: {call_id: process}, attributed: {…}};
+--                null where a batch has none of these.
 --                `wanted`, `ended`: idempotency keys of the holds and settlements above (see `idempotency_find`).
 --                `recovered`: settlements that recovery makes for a process that was declared dead.
 --                `jobs`: what the calls of the holds above begin (see `jobs_begin`).
 --                `late`: calls that were admitted out of a lease which has ended, and of which process it was.
+--                `attributed`: values that their rows may not be allowed to have (see `attribution_store`); with
+--                `is_usual` the batch has nothing else that is unusual.
 -- p_batch        the number of this batch of the process, which is kept; null: nothing in it is done twice when it is
 --                sent again
 -- p_admitted     one for each settlement: the hold of a call that ended before it was written, null for any other;
@@ -24,7 +26,7 @@
 -- p_jobs         how the jobs of settlements end (see `jobs_end`); null: none has one
 --
 -- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
--- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account]}; `corrected` are those of the unsettled
+-- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account], others: [place]}; `corrected` are those of the unsettled
 -- whose row and cost were corrected, `leases` what the process leases now where that may have changed, `called` those of
 -- them that are called back. A hold is refused as `leased` that the balance covers, but for what is leased of it. A process
 -- that knows of no leases would report that as an exhausted balance: it gets a reply without `refused`, which it cannot
@@ -76,6 +78,7 @@ DECLARE
     leases_now    json;
     called_now    json;
     unsettled     json;
+    others        json;             -- of the values that were asked for, those that are stored as `other`
 BEGIN
     -- One batch of a process at a time, and none while it is being declared dead. A repeated batch waits for the one
     -- whose reply was lost, so that the holds it releases exist.
@@ -102,6 +105,14 @@ BEGIN
         SELECT array_agg(json_build_array(seq, 'buried')) INTO refused FROM unnest(p_holds);
         p_holds := NULL;
         p_calls := NULL;
+    END IF;
+
+    IF p_unusual -> 'attributed' IS NOT NULL THEN
+        SELECT a.p_settlements, a.p_rows, a.others INTO p_settlements, p_rows, others
+        FROM attribution_store(p_unusual -> 'attributed', p_settlements, p_rows) a;
+        IF p_unusual -> 'is_usual' IS NOT NULL THEN
+            p_unusual := NULL;
+        END IF;
     END IF;
 
     IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts) THEN
@@ -219,14 +230,16 @@ BEGIN
             FROM json_to_recordset(p_rows) AS x(
                 created_at timestamptz, submitted_at timestamptz, account_id text, key_id text, request_id uuid,
                 protocol text, model text, status row_status, error_code text, error_message text,
-                unit_count integer, unit_type text, latency_ms bigint, detail json)
+                unit_count integer, unit_type text, latency_ms bigint, detail json, attribution json)
         ), logged AS (
             INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-                status, error_code, error_message, unit_count, unit_type, latency_ms, upstream_cost_nano_usd, detail, digest)
+                status, error_code, error_message, unit_count, unit_type, latency_ms, upstream_cost_nano_usd, detail,
+                attribution, digest)
             SELECT created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-                status, error_code, error_message, unit_count, unit_type, latency_ms, 0, detail,
-                call_log_digest(account_id, key_id, request_id, created_at, submitted_at, protocol, model, status, error_code,
-                    error_message, 0, 0, 0, unit_count, unit_type, 0, latency_ms, NULL, NULL, NULL, NULL, 0, NULL, detail)
+                status, error_code, error_message, unit_count, unit_type, latency_ms, 0, detail, attribution,
+                call_log_digest_whole(call_log_digest(account_id, key_id, request_id, created_at, submitted_at, protocol,
+                    model, status, error_code, error_message, 0, 0, 0, unit_count, unit_type, 0, latency_ms, NULL, NULL,
+                    NULL, NULL, 0, NULL, detail), attribution)
             FROM refusals WHERE NOT is_recovered
             ON CONFLICT (request_id, created_at) DO NOTHING
         )
@@ -265,5 +278,6 @@ BEGIN
         'taken', array_to_json(taken),
         'accounts', coalesce(written.accounts, '[]'),
         'leases', coalesce(leases_now, '[]'),
-        'called', coalesce(called_now, '[]'));
+        'called', coalesce(called_now, '[]'),
+        'others', coalesce(others, '[]'));
 END $$;

@@ -68,10 +68,11 @@ BEGIN
         INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
             status, error_code, error_message, input_tokens, output_tokens, cached_tokens,
             unit_count, unit_type, cost_nano_usd, latency_ms, task_id, result_urls,
-            result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail, digest)
-        SELECT n.*, call_log_digest(account_id, key_id, call_id, ended_at, submitted_at, protocol, model, status, error_code,
-            error_message, input_tokens, output_tokens, cached_tokens, unit_count, unit_type, cost, latency_ms, task_id,
-            result_urls, result_expires_at, attempts, bought_at, channel_id, detail)
+            result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail, attribution,
+            digest)
+        SELECT n.*, call_log_digest_whole(call_log_digest(account_id, key_id, call_id, ended_at, submitted_at, protocol,
+            model, status, error_code, error_message, input_tokens, output_tokens, cached_tokens, unit_count, unit_type,
+            cost, latency_ms, task_id, result_urls, result_expires_at, attempts, bought_at, channel_id, detail), attribution)
         FROM (
             SELECT ended_at, to_timestamp(submitted_at) AS submitted_at, account_id, key_id, call_id, protocol, model, status,
                 rare ->> 'error_code' AS error_code, rare ->> 'error_message' AS error_message,
@@ -80,7 +81,7 @@ BEGIN
                 rare -> 'result_urls' AS result_urls,
                 to_timestamp((rare ->> 'result_expires_at')::double precision) AS result_expires_at,
                 rare -> 'attempts' AS attempts, (bought ->> 0)::bigint AS bought_at, bought ->> 1 AS channel_id,
-                CASE WHEN has_detail THEN detail END AS detail
+                CASE WHEN has_detail THEN detail END AS detail, bought -> 2 AS attribution
             FROM gone WHERE status IS NOT NULL
             OFFSET 0) n -- what the digest needs too is computed once
     )
