@@ -14,7 +14,6 @@ from typing import Annotated
 from msgspec import Meta, Struct, structs
 
 from actors.store.session import Session, Statements
-from channels.registry import Registry
 from gw import accounts
 from gw.admin import audit, pagination
 from gw.admin.audit import Actor
@@ -24,7 +23,8 @@ from gw.agents.table import UnknownAgent
 from gw.budgets import table
 from gw.budgets.breadth import MATCHED_MAX, breadth
 from gw.budgets.budget import BUDGET, OPERATOR, OWNER, BudgetRecord, Current, NewBudget
-from gw.budgets.subject import check_subject, stored_subject, value_of
+from gw.budgets.canonical import Canonical
+from gw.budgets.subject import check_subject, check_value, value_of
 from gw.budgets.table import BudgetExists, Live, Shown, UnknownBudget
 from gw.cursors import Position
 from gw.nouns import values
@@ -95,10 +95,16 @@ async def page(database: Statements, query: BudgetQuery) -> Page[BudgetRecord]:
     return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
 
 
-async def show(database: Statements, budget_id: str, which: OneBudget) -> BudgetRecord:
-    """Return a budget with its figures. Raises UnknownBudget, Invalid."""
+async def show(
+    database: Statements, budget_id: str, which: OneBudget, canonical: Canonical
+) -> BudgetRecord:
+    """Return a budget with its figures. Raises UnknownBudget, Invalid, WrongSecret."""
     budget = await table.show(database, budget_id, Shown(at=which.at))
-    value = value_of(budget.scope, budget.subject, which.subject)
+    asked = which.subject
+    if asked is not None:
+        check_value(budget.scope, asked)
+        asked = await canonical.subject(database, budget.account_id, budget.scope, asked)
+    value = value_of(budget.scope, budget.subject, asked)
     if not value:
         return budget
     shown = Shown(user=value, end_user=value, run=value, at=which.at)
@@ -143,13 +149,18 @@ def check_wish(wish: NewBudget) -> None:
 
 
 async def create(
-    session: Session, actor: Actor, wish: NewBudget, registry: Registry
+    session: Session, actor: Actor, wish: NewBudget, canonical: Canonical
 ) -> BudgetRecord:
-    """Create a budget. Raises UnknownAccount, Invalid, BudgetExists, TooManyBudgets."""
+    """Create a budget.
+
+    Raises UnknownAccount, Invalid, BudgetExists, TooManyBudgets, WrongSecret.
+    """
     check_wish(wish)
-    made_by = OWNER if actor.kind == "owner" else OPERATOR
-    subject = stored_subject(wish.scope, wish.subject, registry)
-    new = replace(wish, subject=subject, made_by=made_by)
+    new = replace(wish, made_by=OWNER if actor.kind == "owner" else OPERATOR)
+    if new.subject is not None:
+        account_id, scope = new.account_id, new.scope
+        subject = await canonical.subject(session, account_id, scope, new.subject)
+        new = replace(new, subject=subject)
     await _check_zone(session, new.time_zone)
     now = await table.lock(session, new.account_id)
     _check_start(new.starts_at, now)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
+from actors.wallet.messages import RUN
 from actors.wallet.money import format_usd
 from gw.admin.budgets import BUDGETS_MAX
 from gw.api.handler import ApiHandler
@@ -23,11 +24,10 @@ from gw.budgets.table import Ceiling, Shown
 from gw.error_bodies import dumps
 from gw.errors import PERMISSION_DENIED, GatewayError
 from gw.instants import format_instant
+from gw.keys.end_users import is_digest
 from gw.keys.principal import Principal
 from gw.nouns.refused import Invalid
 
-# The id of a run's ceiling, which its calls name, among the ids of budgets.
-RUN = "run"
 _At = {"format": "date-time"}
 _NULL = " Null for a scope `every_…` unless the query chooses a value, and before the start."
 
@@ -73,6 +73,9 @@ class BudgetsHandler(ApiHandler):
         sees_all = of_scope(principal, "account") is not None
         run, end_user = read_query(self.request.query_arguments, sees_all=sees_all)
         await until_settled(self.services, principal.account_id)
+        if end_user is not None and not is_digest(end_user):
+            kept = self.services.end_users.kept(principal.account_id, end_user)
+            end_user = kept or end_user
         database = self.services.logs.database
         found = await table.newest(
             database,

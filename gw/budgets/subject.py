@@ -1,6 +1,6 @@
 """The scopes of budgets, and what each one's subject is (reference 11.2).
 
-A subject is stored as calls are matched with it: of a model its id, of a label `KEY=VALUE`.
+`canonical.py` says what of it is stored.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from channels.registry import Registry
 from gw.nouns.refused import Invalid
-from gw.nouns.values import identifier, read_model, user_name
+from gw.nouns.values import identifier, user_name
 
 END_USER_CHARACTERS_MAX = 256
 _WORD = r"[A-Za-z0-9._:/@-]"
@@ -77,21 +76,20 @@ def check_subject(scope: str, subject: str | None) -> None:
         read(subject)
 
 
-def stored_subject(scope: str, subject: str | None, registry: Registry) -> str | None:
-    """Return a checked subject as it is stored. Raises Invalid for an unknown model."""
-    if scope == "model" and subject is not None:
-        return read_model(subject, registry)
-    return subject
+def check_value(scope: str, value: str) -> None:
+    """Raise Invalid for a text that is no subject of a budget, or of a sum, of this scope."""
+    read = EVERY.get(scope) or SCOPES[scope]
+    if read is not None:
+        read(value)
 
 
 def value_of(scope: str, subject: str | None, asked: str | None) -> str | None:
     """Return the value whose sum a budget shows: none, the asked one, or None: it shows no sum.
 
-    Raises Invalid for a value that the scope does not have.
+    Raises Invalid for another value than that of a budget with one sum.
     """
-    read = EVERY.get(scope)
-    if read is not None:
-        return None if asked is None else read(asked)
+    if scope in EVERY:
+        return asked
     if asked is not None and asked != subject:
         raise Invalid(f"a budget of the scope {scope} has one sum, of no other subject")
     return ""

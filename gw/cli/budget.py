@@ -16,6 +16,7 @@ from gw.admin import budgets as admin
 from gw.admin.budgets import OneBudget
 from gw.budgets import table as budgets
 from gw.budgets.budget import BUDGET, BudgetRecord
+from gw.budgets.canonical import Canonical
 from gw.cli import arguments
 from gw.cli.arguments import Verb, option
 from gw.cli.context import Context
@@ -77,10 +78,9 @@ def check_budget(options: Namespace) -> None:
 
 
 async def create(context: Context, options: Namespace) -> Result:
-    registry = context.config.registry
-    wish = BUDGET.of_options(options, registry)
+    wish = BUDGET.of_options(options, context.config.registry)
     async with context.change() as (session, actor):
-        made = await admin.create(session, actor, wish, registry)
+        made = await admin.create(session, actor, wish, _canonical(context))
     return await _changed(context, made)
 
 
@@ -96,13 +96,20 @@ async def list_(context: Context, options: Namespace) -> Result:
 
 async def show(context: Context, options: Namespace) -> Result:
     which = OneBudget(subject=options.subject, at=options.at)
-    return _result(context, await admin.show(context.database, options.id, which))
+    return _result(
+        context, await admin.show(context.database, options.id, which, _canonical(context))
+    )
 
 
 async def delete(context: Context, options: Namespace) -> Result:
     async with context.change() as (session, actor):
         gone = await admin.delete(session, actor, options.id)
     return await _changed(context, gone)
+
+
+def _canonical(context: Context) -> Canonical:
+    config = context.config
+    return Canonical(config.registry, config.attribution.end_user, context.secret)
 
 
 async def _changed(context: Context, budget: BudgetRecord) -> Result:

@@ -11,6 +11,7 @@ from gw.accounts import Account
 from gw.admin import budgets as handled
 from gw.budgets import table
 from gw.budgets.budget import BUDGET, OWNER, BudgetRecord, NewBudget
+from gw.budgets.canonical import Canonical
 from gw.budgets.subject import EVERY
 from gw.budgets.table import UnknownBudget
 from gw.console.changes import change, in_force
@@ -107,11 +108,17 @@ class BudgetsHandler(BudgetsPage):
 
     async def on_post(self, account_id: str) -> None:
         await self.account(account_id)
-        registry = self.services.current.registry
+        services = self.services
+        config = services.current.config
+        canonical = Canonical(
+            services.current.registry, config.attribution.end_user, lambda: services.secret
+        )
         members = [one for one in BUDGET.new_form if one.field not in _NO_FORM]
         async with change(self) as (transaction, actor):
-            wish = NewBudget(account_id=account_id, **BUDGET.of_form(self, members, registry))
-            await handled.create(transaction, actor, wish, registry)
+            wish = NewBudget(
+                account_id=account_id, **BUDGET.of_form(self, members, canonical.registry)
+            )
+            await handled.create(transaction, actor, wish, canonical)
         await self.done(account_id, f"/accounts/{account_id}/budgets")
 
     async def _tops(

@@ -9,12 +9,13 @@ CROSS JOIN LATERAL (
 ) s
 
 -- refusals --
--- The latest calls of an account that a budget refused: id, instant, key, model, and the pairs of the detail.
+-- The latest calls of an account that a budget refused: id, instant, key, model, budget, its limit, what was needed.
 WITH newest AS MATERIALIZED (
     SELECT l.id, l.created_at, k.name AS key_name, l.model, l.detail
     FROM call_logs l LEFT JOIN keys k ON k.id = l.key_id
     WHERE l.account_id = %(account)s AND l.error_code = %(code)s ORDER BY l.created_at DESC, l.id DESC LIMIT %(calls)s
 )
-SELECT id, created_at, key_name, model, detail ->> 'budget', detail ->> 'budget_limit_usd', detail ->> 'budget_needed_usd'
-FROM newest WHERE detail ->> 'budget' IS NOT NULL
+SELECT id, created_at, key_name, model, detail #>> '{budget,id}', (detail #>> '{budget,limit}')::bigint,
+    (detail #>> '{budget,needed}')::bigint
+FROM newest WHERE detail -> 'budget' IS NOT NULL
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s

@@ -13,6 +13,7 @@ from gw.admin.pagination import Page
 from gw.api.admin.noun_routes import NounRoutes
 from gw.api.admin.table import AdminCall, Route, route
 from gw.budgets.budget import BUDGET
+from gw.budgets.canonical import Canonical
 
 
 class _OfAccount(Struct, frozen=True):
@@ -24,13 +25,14 @@ class _OfAccount(Struct, frozen=True):
 async def create_budget(call: AdminCall, session: Session) -> Struct:
     """Make a budget. The response waits until no call is admitted without it."""
     wish = BUDGET.new_of(call.body, call.registry)
-    return BUDGET.view(await budgets.create(session, call.actor, wish, call.registry))
+    return BUDGET.view(await budgets.create(session, call.actor, wish, _canonical(call)))
 
 
 async def show_budget(call: AdminCall) -> Struct:
     """One budget, with its figures in the period of an instant."""
     budget_id = call.path["budget_id"]
-    return BUDGET.view(await budgets.show(call.services.database, budget_id, call.query))
+    database = call.services.database
+    return BUDGET.view(await budgets.show(database, budget_id, call.query, _canonical(call)))
 
 
 async def set_budget(call: AdminCall, session: Session) -> Struct:
@@ -48,6 +50,11 @@ async def delete_budget(call: AdminCall, session: Session) -> Struct:
 async def list_budget_sums(call: AdminCall) -> Page[BudgetSum]:
     """What a budget has counted for each subject in a period, by the most spent."""
     return await budgets.sums(call.services.database, call.path["budget_id"], call.query)
+
+
+def _canonical(call: AdminCall) -> Canonical:
+    config = call.services.current.config
+    return Canonical(call.registry, config.attribution.end_user, lambda: call.services.secret)
 
 
 async def _returned(call: AdminCall, body: bytes) -> None:

@@ -281,3 +281,19 @@ def test_every_change_is_in_the_audit_trail(gw: Gw, account: str, tmp_path: Path
             },
         ),
     ]
+
+
+def test_end_user_is_stored_as_calls_are_matched(gw: Gw, account: str) -> None:
+    named = {"name": "eve", "scope": "end_user", "subject": "eve"}
+    assert make(gw, account, **named)["subject"] == "eve"
+    gw.config.write_text(gw.config.read_text() + "attribution: {end_user: digest}\n")
+    kept = make(gw, account, **{**named, "name": "digest"})["subject"]
+    assert len(kept) == 35
+    assert kept.startswith("eu_")
+    code, _ = gw.refuses(
+        "budget", "create", *wish(account, name="again", scope="end_user", subject=kept)
+    )
+    assert code == "budget_exists"
+    every = make(gw, account, name="every", scope="every_end_user")["id"]
+    for subject in ("eve", kept):
+        assert gw.run_json("budget", "show", every, "--subject", subject)["current"] is not None

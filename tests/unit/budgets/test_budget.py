@@ -8,7 +8,9 @@ import pytest
 from gw.budgets.budget import BUDGET, NewBudget
 from gw.cli.arguments import Parser
 from gw.nouns.refused import Invalid
-from tests.unit.budgets.test_subject import REGISTRY
+from tests.unit.config.reading import read
+
+REGISTRY = read("").registry
 
 NEEDED: dict[str, Any] = {
     "account_id": "acct_1",
