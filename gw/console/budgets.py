@@ -21,6 +21,8 @@ from gw.errors import QUOTA_EXCEEDED
 from gw.nouns.refused import Invalid
 
 SQL = load("gw.console", "budgets.sql")
+# Of an account's budgets, which are all read to find the fullest ones.
+PAGE = 200
 TOP_SHOWN = 3
 SUMS_SHOWN = 100
 REFUSALS_SHOWN = 10
@@ -97,10 +99,12 @@ class BudgetsHandler(BudgetsPage):
                 "limit": REFUSALS_SHOWN,
             },
         )
+        number = self.parameters.whole("page", least=1, most=len(rows) // PAGE + 1) or 1
         self.page(
             "budgets.html",
             account=account,
-            rows=rows,
+            rows=rows[(number - 1) * PAGE : number * PAGE],
+            next_page=number + 1 if number * PAGE < len(rows) else None,
             names={one.id: one.name for one in found},
             refusals=refusals,
             form=[one for one in BUDGET.new_form if one.field not in _NO_FORM],
