@@ -125,6 +125,7 @@ def test_an_owner_sees_one_account_and_no_other(
         f"/accounts/{other.account}/calls.csv",
         f"/accounts/{other.account}/statement.csv",
         f"/accounts/{other.account}/keys",
+        f"/accounts/{other.account}/budgets",
         f"/accounts/{tenant.account}/keys/{other.key_id}",
         f"/calls/{row['id']}",
         f"/search?q={theirs}",
@@ -588,7 +589,15 @@ def test_pages_are_small_and_name_nothing_of_another_host(
     for _ in range(50):
         chat(tenant)
     account = f"/accounts/{tenant.account}"
-    for path in ("/", account, f"{account}/calls", f"{account}/keys", "/calls", "/models"):
+    for path in (
+        "/",
+        account,
+        f"{account}/calls",
+        f"{account}/keys",
+        "/calls",
+        "/models",
+        f"{account}/budgets",
+    ):
         page = operator.get(path).text
         named = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)
         assert len(named) == 3

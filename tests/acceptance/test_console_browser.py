@@ -151,6 +151,8 @@ PATHS = (
     "/accounts/ACCOUNT",
     "/accounts/ACCOUNT/keys",
     "/accounts/ACCOUNT/keys/KEY",
+    "/accounts/ACCOUNT/budgets",
+    "/accounts/ACCOUNT/budgets/BUDGET",
     "/accounts/ACCOUNT/calls",
     "/calls",
     "/calls/CALL",
@@ -175,7 +177,13 @@ def test_axe_finds_nothing_and_pages_fit_a_phone(
     h: Deployment, tenant: Tenant, browser: Browser, scheme: str
 ) -> None:
     trace = tenant.client.chat().trace
-    names = {"ACCOUNT": tenant.account, "KEY": tenant.key_id, "CALL": str(h.row(trace)["id"])}
+    words = ["--name", "all", "--scope", "account", "--limit-usd", "5", "--period", "month"]
+    names = {
+        "ACCOUNT": tenant.account,
+        "KEY": tenant.key_id,
+        "CALL": str(h.row(trace)["id"]),
+        "BUDGET": h.gw("budget", "create", "--account", tenant.account, *words)["id"],
+    }
     url = link(h)
     watched = Watched(browser, color_scheme=scheme)
     watched.page.goto(url)
@@ -215,7 +223,7 @@ def test_text_of_strangers_stays_text(
     for path in (
         *(f"/calls/{row}" for row in rows),
         *("/calls", "/agents", "/events", "/audit", "/playground", account, f"{account}/calls"),
-        *(f"{account}/keys", f"{account}/keys/{key.key_id}"),
+        *(f"{account}/keys", f"{account}/keys/{key.key_id}", f"{account}/budgets"),
         f"/search?q={NASTY}",
         f"/accounts?q={NASTY}",
     ):

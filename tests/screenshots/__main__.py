@@ -48,6 +48,8 @@ PAGES = {
     "account": "/accounts/ACCOUNT",
     "keys": "/accounts/ACCOUNT/keys",
     "key": "/accounts/ACCOUNT/keys/KEY",
+    "budgets": "/accounts/ACCOUNT/budgets",
+    "budget": "/accounts/ACCOUNT/budgets/BUDGET",
     "account-calls": "/accounts/ACCOUNT/calls",
     "calls": "/calls",
     "call": "/calls/CALL",
@@ -88,13 +90,14 @@ def settings() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Scene:
-    """What the pages show: an account with its key, an agent's key, a call that failed over."""
+    """What the pages show: an account, its key and budget, an agent's key, a failed-over call."""
 
     account: str
     key_id: str
     client: Client
     agent: Client
     call: str
+    budget: str
 
 
 def prepared(h: Deployment, folder: Path) -> Scene:
@@ -133,7 +136,24 @@ def prepared(h: Deployment, folder: Path) -> Scene:
     h.upstream.fault("simulator-c", status=503, message="overloaded")
     client = Client(h.gateway.url, key["key"])
     call = str(h.row(client.chat(**talk(60)).trace)["id"])
-    return Scene(account, key["id"], client, Client(h.gateway.url, speaks["key"]), call)
+    budget = budgets(h, account, agent)
+    return Scene(account, key["id"], client, Client(h.gateway.url, speaks["key"]), call, budget)
+
+
+def budgets(h: Deployment, account: str, agent: str) -> str:
+    """Limits of every kind, some of them nearly used up; the id of the one of each user."""
+    ids = {}
+    for name, scope, subject, limit, period, *more in (
+        ("All of it", "account", "", "400", "month", "--time-zone", "Europe/Berlin"),
+        ("A day of small talk", "model", "demo-small", "0.02", "day"),
+        ("The watch", "agent", agent, "5", "week"),
+        ("Each desk", "every_user", "", "2", "day", "--warn-at", "50", "--warn-at", "90"),
+        ("Films", "label", "team=films", "25", "total", "--action", "warn"),
+    ):
+        words = ("--name", name, "--scope", scope, "--limit-usd", limit, "--period", period, *more)
+        whose = ("--subject", subject) if subject else ()
+        ids[scope] = h.gw("budget", "create", "--account", account, *words, *whose)["id"]
+    return str(ids["every_user"])
 
 
 def talk(chars: int, **more: Any) -> dict[str, Any]:
@@ -246,7 +266,12 @@ class Painter:
 def draw(painter: Painter, h: Deployment, scene: Scene, seconds: float) -> None:
     """Draw everything, the overview after some time."""
     base, _, _ = link(h).partition("/sign-in/")
-    places = {"ACCOUNT": scene.account, "KEY": scene.key_id, "CALL": scene.call}
+    places = {
+        "ACCOUNT": scene.account,
+        "KEY": scene.key_id,
+        "CALL": scene.call,
+        "BUDGET": scene.budget,
+    }
     schemes = ("light", "dark")
     operators = {scheme: painter.opened(link(h), scheme) for scheme in schemes}
     owner = ("--account", scene.account)
