@@ -6,11 +6,13 @@ The table is `gw/agents/table.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from actors.store.session import Session, Statements
 from gw import accounts
 from gw.admin import audit, pagination
 from gw.admin.audit import Actor
+from gw.admin.locking import with_lock
 from gw.agents import table
 from gw.agents.agent import AGENT_NOUN, AgentRecord, NewAgent
 from gw.knowledge.bases import readable_base
@@ -44,7 +46,7 @@ async def create(session: Session, actor: Actor, wish: NewAgent) -> AgentRecord:
 async def change(session: Session, actor: Actor, agent_id: str, changes: Changes) -> AgentRecord:
     """Set the members named by `changes`; the user must be able to read all bases.
 
-    Raises UnknownAgent, Invalid.
+    An agent that an operator disables is locked. Raises UnknownAgent, AgentIsLocked, Invalid.
     """
     if not changes:
         raise Invalid("nothing to set: name at least one setting")
@@ -56,7 +58,8 @@ async def change(session: Session, actor: Actor, agent_id: str, changes: Changes
             account_id=before.account_id,
             user=changes.get("user", before.user),
         )
-    await table.change(session, agent_id, changes)
+    is_locked, refusal = partial(table.is_locked, session, agent_id), table.AgentIsLocked(agent_id)
+    await table.change(session, agent_id, await with_lock(actor, changes, is_locked, refusal))
     details = AGENT_NOUN.noted(changes)
     await audit.note(
         session, actor, "agent.set", agent_id, account_id=before.account_id, details=details

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -17,6 +18,7 @@ from actors.wallet.ledger import UnknownAccount
 from gw import accounts
 from gw.admin import audit, pagination
 from gw.admin.audit import Actor, Noted
+from gw.admin.locking import with_lock
 from gw.admin.refusals import refusal_of
 from gw.agents import table
 from gw.keys import issue, key_requests, store, views
@@ -202,13 +204,8 @@ async def change(session: Session, actor: Actor, key_id: str, changes: Changes) 
     """
     before = await store.show(session, key_id)
     check_changes(changes, before)
-    set_too: Changes = {}
-    if "enabled" in changes:
-        if actor.kind != "owner":
-            set_too = {"is_locked": not changes["enabled"]}
-        elif changes["enabled"] and await store.is_locked(session, key_id):
-            raise store.KeyIsLocked(key_id)
-    await store.change(session, key_id, {**changes, **set_too})
+    is_locked, refusal = partial(store.is_locked, session, key_id), store.KeyIsLocked(key_id)
+    await store.change(session, key_id, await with_lock(actor, changes, is_locked, refusal))
     return await _noted(session, actor, "key.set", key_id, KEY.noted(changes))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from actors.store.errors import DatabaseRefused, StatementRefused, StoreUnavailable
 from actors.wallet.ledger import BalanceOutOfRange, UnknownAccount
 from gw.admin.budgets import BudgetIsOperators, TooManyBudgets
-from gw.agents.table import UnknownAgent
+from gw.agents.table import AgentIsLocked, UnknownAgent
 from gw.budgets.table import BudgetExists, UnknownBudget
 from gw.keys import store
 from gw.keys.issue import NotRevealable
@@ -53,6 +53,11 @@ _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
         403,
         "key_locked",
         "an operator has disabled the key {}, and alone enables it",
+    ),
+    AgentIsLocked: (
+        403,
+        "agent_locked",
+        "an operator has disabled the agent {}, and alone enables it",
     ),
     store.HashIsTaken: (409, "key_exists", "a key with this hash has been imported before"),
     NotRevealable: (

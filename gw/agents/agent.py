@@ -54,6 +54,10 @@ class AgentRecord(NewAgent):
     default_model: Annotated[
         str | None, Member(kinds.TEXT, column="a.default_model", is_shown=False)
     ]  # the account's
+    # Disabled by an operator.
+    is_locked: Annotated[
+        bool, Setting(kinds.FLAG, column="locked", is_given=False, is_shown=False)
+    ] = False
     platform_default: str = ""
 
     @property

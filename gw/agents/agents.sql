@@ -25,3 +25,7 @@ ORDER BY g.created_at DESC, g.id DESC LIMIT %(limit)s
 -- change --
 -- Change settings, as far as given.
 UPDATE agents SET {{settings}} WHERE id = %(id)s
+
+-- is_locked --
+-- Whether an operator has disabled an agent; the row is kept from changes until the transaction ends.
+SELECT locked FROM agents WHERE id = %s FOR NO KEY UPDATE

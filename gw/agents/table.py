@@ -22,6 +22,10 @@ class UnknownAgent(Exception):
     """No agent has this id."""
 
 
+class AgentIsLocked(Exception):
+    """An operator has disabled the agent, whom its account's owner does not overrule."""
+
+
 async def create(store: Statements, agent: NewAgent) -> str:
     """Store a new agent and return its id. Raises UnknownAccount."""
     agent_id = f"agent_{secrets.token_hex(10)}"
@@ -53,3 +57,14 @@ async def change(store: Statements, agent_id: str, changes: Changes) -> None:
     params = {"id": agent_id, **AGENT_NOUN.settings_of(changes)}
     if not await store.execute(SQL["change"], params):
         raise UnknownAgent(agent_id)
+
+
+async def is_locked(session: Statements, agent_id: str) -> bool:
+    """Whether an operator has disabled an agent, until the transaction ends.
+
+    Raises UnknownAgent.
+    """
+    row = await session.fetch_one(SQL["is_locked"], (agent_id,))
+    if row is None:
+        raise UnknownAgent(agent_id)
+    return bool(row[0])

@@ -246,6 +246,32 @@ def test_owners_do_not_lift_what_an_operator_has_locked(
     assert tenant.client.get("/v1/models").status == 200
 
 
+def test_owners_do_not_enable_an_agent_that_an_operator_has_disabled(
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    agent = h.agent(tenant)
+
+    def press(who: Visitor, act: str) -> int:
+        who.get("/agents")
+        return who.post("/agents", {"id": agent.agent_id, "act": act}).status_code
+
+    def calls() -> int:
+        return agent.client.chat(model="harbour").status
+
+    assert calls() == 200
+    assert [press(owner, act) for act in ("disable", "enable", "disable")] == [303] * 3
+    assert press(operator, "disable") == 303  # what the owner disabled is now locked, too
+    assert press(owner, "enable") == 403
+    assert TEXTS("lists.locked_agent") in owner.get("/agents").text
+    assert TEXTS("lists.enable") not in owner.page
+    assert calls() == 403
+    assert [press(operator, "enable"), press(owner, "disable"), press(owner, "enable")] == [303] * 3
+    h.gw("agent", "disable", agent.agent_id)
+    assert press(owner, "enable") == 403
+    h.gw("agent", "enable", agent.agent_id)
+    assert calls() == 200
+
+
 def test_owners_of_a_disabled_account_are_signed_out_and_not_in(
     h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
