@@ -115,6 +115,7 @@ class Recovery:
         )
         self._metrics.ledger_proved(at=found.proved_at, faults=found.faults)
         self._metrics.quarantined(found.quarantined + files)
+        self._metrics.budgets.overshot(found.overshoot_nano_usd)
         return recovered
 
     async def _dead(self, others: list[Row]) -> list[str]:
@@ -235,12 +236,16 @@ class Recovery:
             what, begun = held[call_id].what, held[call_id].begun
             if isinstance(what, Ended):
                 hold = Hold(facts=what.facts, amount_nano_usd=what.held or 0)
-                self._wallets.settle_unwritten(hold, what.identity, what.outcome, is_recovery=False)
+                self._wallets.settle_unwritten(
+                    hold, what.identity, what.outcome, is_recovery=False, budgets=what.budgets
+                )
             elif begun is not None:
                 call = {"submitted_at": begun.facts.submitted_at, "detail": begun.detail}
                 outcome = self._interrupted(call, _delivered_since(call, {}, held[call_id]))
                 hold = Hold(facts=begun.facts, amount_nano_usd=begun.amount_nano_usd)
-                self._wallets.settle_unwritten(hold, begun.identity, outcome, is_recovery=True)
+                self._wallets.settle_unwritten(
+                    hold, begun.identity, outcome, is_recovery=True, budgets=begun.budgets
+                )
         for account_id in dict.fromkeys(held[call_id].account_id for (call_id,) in rows):
             await self._wallets.settled(account_id)
         self._metrics.recovery.recovered(len(rows))

@@ -27,6 +27,7 @@ from actors.wallet.rows import (
     hold_row,
     joined,
     late_calls,
+    node_parts,
     record_columns,
     unusual_parts,
 )
@@ -42,6 +43,8 @@ _APPLY = load("actors.wallet", "ledger.sql")["apply"]
 class Batch:
     """The messages that one transaction applies: settlements, holds, records, leases, in order.
 
+    `nodes` are changes of leases of nodes.
+
     `admitted` are holds granted in memory, which precede the requested ones.
     """
 
@@ -50,16 +53,16 @@ class Batch:
     holds: Sequence[messages.Hold] = ()
     records: Sequence[messages.Record] = ()
     changes: Sequence[messages.LeaseChange] = ()
+    nodes: Sequence[messages.NodeChange] = ()
 
     def __len__(self) -> int:
-        return sum(
-            map(len, (self.settlements, self.admitted, self.holds, self.records, self.changes))
-        )
+        parts = (self.settlements, self.admitted, self.holds, self.records, self.changes)
+        return sum(map(len, (*parts, self.nodes)))
 
     @property
     def has_leased(self) -> bool:
         """Whether it concerns leases, so that it must not be applied twice."""
-        return bool(self.admitted or self.changes) or any(
+        return bool(self.admitted or self.changes or self.nodes) or any(
             one.admitted is not None for one in self.settlements
         )
 
@@ -74,6 +77,11 @@ class Applied:
     number, nothing was applied. `leases` is what the process now leases of the batch's accounts, in
     nano-USD, where that may have changed; `called` are the accounts whose leases are called back.
     `others` are the kinds of values that rows have as `other`, once for each row.
+    `versions` are those of their nodes, and whether runs have ceilings, where they have some;
+    `nodes` is what is leased of nodes now, after the changes of the batch, `drawn` of those that
+    calls were taken out of. `budgets`: the figures of holds refused as `budget`; `warned`: the
+    `warn` nodes at their limit of granted ones; `exceeding_nano_usd`: what costs passed their holds
+    on nodes by.
     """
 
     unsettled: frozenset[UUID]
@@ -85,6 +93,12 @@ class Applied:
     leases: dict[str, int] = field(default_factory=dict)
     called: Sequence[str] = ()
     others: Sequence[str] = ()
+    versions: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    nodes: Sequence[list[Any]] = ()
+    drawn: Sequence[list[Any]] = ()
+    budgets: dict[int, messages.BudgetRefusal] = field(default_factory=dict)
+    warned: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    exceeding_nano_usd: int = 0
 
 
 async def apply(
@@ -116,7 +130,7 @@ async def apply(
     asked = list(unknown)
     values.note(asked, found["others"])
     written = len(batch.admitted)
-    refused = {seq - written: reason for seq, reason in found["refused"]}
+    refused = {seq - written: reason for seq, reason, *_ in found["refused"]}
     is_buried = BURIED in refused.values()  # all holds of the batch, or none
     return Applied(
         unsettled=frozenset(map(UUID, found["unsettled"])),
@@ -132,6 +146,16 @@ async def apply(
             for place in found["others"]
             for _ in range(sum(map(len, unknown[asked[place]])))
         ],
+        versions={name: (version, runs > 0) for name, version, runs in found["versions"]},
+        nodes=found["nodes"],
+        drawn=found["drawn"],
+        budgets={
+            seq - written: messages.BudgetRefusal(**figures[0])
+            for seq, _, *figures in found["refused"]
+            if figures
+        },
+        warned={seq - written: tuple(ids) for seq, ids in found["warned"]},
+        exceeding_nano_usd=found["exceeding"],
     )
 
 
@@ -147,7 +171,7 @@ def parameters(
     ended = [one.admitted for one in settlements if one.admitted is not None]
     return (
         process_id,
-        array_of(account_rows(settlements, holds, batch.records, batch.changes)),
+        array_of(account_rows(settlements, holds, batch.records, [*batch.changes, *batch.nodes])),
         array_of(capped_key_rows(settlements, holds)),
         joined('{"(', b')","(', map(attrgetter("row"), settlements), ')"}'),
         joined("[", b",", map(attrgetter("detail"), settlements), "]"),
@@ -162,6 +186,7 @@ def parameters(
         len(batch.admitted),
         array_of(map(change_row, batch.changes)),
         joined("[", b",", [one.job for one in settlements if one.job is not None], "]"),
+        node_parts(settlements, batch.admitted, batch.holds, batch.nodes),
     )
 
 

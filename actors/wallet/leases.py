@@ -25,14 +25,24 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice, takewhile
 from math import exp, inf
+from types import MappingProxyType
 
 from msgspec import Struct, field
 
 from actors.clock import Clock
 from actors.limits.idle_sweep import IdleSweep
 from actors.process import ProcessIdentity
-from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange, Settle
+from actors.wallet.messages import (
+    Admitted,
+    CallFacts,
+    Hold,
+    LeaseChange,
+    NodeChange,
+    NodeHold,
+    Settle,
+)
 from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.node_leases import NodeLeases, NodeRow, NodesOfAccount
 
 # A lease covers the demand of so many seconds: longer than a pause of the database that calls
 # should not notice.
@@ -58,6 +68,7 @@ UNTIL_RETURNED = inf
 WRITE_SECONDS = 0.02
 # Limit of calls not yet written because the database is unreachable; further ones wait for it.
 UNWRITTEN_MAX = 50_000
+NO_BUDGETS: Mapping[str, tuple[int, bool]] = MappingProxyType({})
 
 
 class BalanceLease(Struct, eq=False):
@@ -74,6 +85,7 @@ class BalanceLease(Struct, eq=False):
     ask_after: float = 0.0
     blocked_until: float = 0.0
     is_asked: bool = False  # a change is requested, up or down
+    nodes: NodesOfAccount = field(default_factory=NodesOfAccount)
 
     def __repr__(self) -> str:
         return f"<Lease {self.account_id} {self.leased} used={self.used}>"
@@ -87,7 +99,7 @@ class Leases:
         *,
         identity: ProcessIdentity,
         clock: Clock,
-        tell: Callable[[LeaseChange], None],
+        tell: Callable[[LeaseChange | NodeChange], None],
         wake: Callable[[], None],
     ) -> None:
         """`wake` makes the writer write what was admitted `WRITE_SECONDS` ago."""
@@ -97,6 +109,7 @@ class Leases:
         self._wake = wake
         self._leases: dict[str, BalanceLease] = {}
         self._sweep = IdleSweep(self._leases)
+        self._nodes = NodeLeases(tell)
         self._unwritten = 0  # all that counts against a lease, ended or not
         self._waiting: dict[int, Admitted] = {}  # of all accounts, oldest first
         self._timer: asyncio.TimerHandle | None = None
@@ -118,6 +131,8 @@ class Leases:
             lease = self._leases[account_id] = BalanceLease(account_id, now)
             lease.demand = amount / DEMAND_SECONDS
             self._sweep.add(account_id)
+            if hold.nodes:
+                self._nodes.room(lease.nodes, hold, self._identity.id, now, may_ask=False)
             return None
         lease.demand = demand = (
             lease.demand * exp((lease.last_hold - now) / DEMAND_SECONDS) + amount / DEMAND_SECONDS
@@ -129,6 +144,12 @@ class Leases:
         room = lease.leased - lease.returning - lease.used - amount
         if room < demand * LEASE_SECONDS / 2 and not lease.is_asked:
             self._ask(lease, amount, now)
+        held = None
+        if hold.nodes or hold.budgets_version != lease.nodes.version:
+            may_ask = lease.blocked_until <= now and (lease.leased > 0 or lease.is_asked)
+            held = self._nodes.room(lease.nodes, hold, identity.id, now, may_ask=may_ask)
+            if held is None:
+                return None
         if (
             room < 0
             or not lease.leased
@@ -138,6 +159,8 @@ class Leases:
         ):
             return None
         admitted = Admitted(hold, lease.identity, now, amount)
+        if held:
+            self._nodes.admitted(held, admitted)
         call = hold.facts.call_id.int
         self._waiting[call] = lease.waiting[call] = admitted
         lease.used += amount
@@ -158,7 +181,20 @@ class Leases:
             del lease.waiting[call]
             lease.used += cost_nano_usd - admitted.hold.amount_nano_usd
             admitted.used = cost_nano_usd
+            if admitted.leases:
+                self._nodes.ended(admitted, cost_nano_usd)
+                admitted.cost = cost_nano_usd
         return admitted
+
+    def warned(self, hold: Hold) -> tuple[str, ...]:
+        """Return the `warn` nodes of a call that stand at their limit, as lately heard."""
+        lease = self._leases.get(hold.facts.account_id)
+        return () if lease is None else self._nodes.warned(lease.nodes, hold)
+
+    def is_passed(self, account_id: str, held: Iterable[NodeHold], cost_nano_usd: int) -> bool:
+        """Whether a call has cost much more than it held on one of its nodes."""
+        lease = self._leases.get(account_id)
+        return lease is not None and self._nodes.is_passed(lease.nodes, held, cost_nano_usd)
 
     def exceed(self, account_id: str, nano_usd: int) -> int:
         """A call whose hold is written costs so much more than that; return what counts until its
@@ -189,6 +225,8 @@ class Leases:
             if admitted.used is not None:
                 self._unwritten -= 1
                 self._leases[admitted.hold.facts.account_id].used -= admitted.used
+                if admitted.leases:
+                    self._nodes.written(admitted)
 
     def settled(self, settlements: Iterable[Settle]) -> None:
         """Count settlements, and holds that come with them, as written, or as some that never will
@@ -200,9 +238,16 @@ class Leases:
                 self._leases[one.account_id].used -= one.exceeding
 
     def changed(
-        self, identity: str, leases: Mapping[str, int], made: Iterable[LeaseChange]
+        self,
+        identity: str,
+        leases: Mapping[str, int],
+        made: Iterable[LeaseChange],
+        versions: Mapping[str, tuple[int, bool]] = NO_BUDGETS,
     ) -> None:
-        """Take over what the database counts as leased, after these changes."""
+        """Take over what the database counts as leased, after these changes.
+
+        `versions`: of the nodes of accounts that have some, and whether runs have ceilings there.
+        """
         now = self._clock.monotonic()
         grown = []
         for change in made:
@@ -220,9 +265,26 @@ class Leases:
             changed = self._leases.get(account_id)
             if changed is not None:
                 changed.leased, changed.identity = amount, identity
+                nodes = changed.nodes
+                nodes.version, nodes.has_runs = versions.get(account_id, (0, False))
+                if not amount and nodes.leases:
+                    self._nodes.gone(nodes)
         for lease in grown:
             if lease.blocked_until == UNTIL_RETURNED:  # called back since it asked
                 self._return(lease)
+
+    def nodes_changed(
+        self, identity: str, sent_at: float, rows: Iterable[NodeRow], made: Iterable[NodeChange]
+    ) -> None:
+        """Take over what is leased of nodes, after these changes, which were sent at that time."""
+        self._nodes.changed(identity, sent_at, rows, made)
+
+    def nodes_drawn(self, rows: Iterable[NodeRow]) -> None:
+        """Take over what is left of the leases of nodes that calls were taken out of."""
+        for row in rows:
+            lease = self._leases.get(row[0])
+            if lease is not None:
+                self._nodes.drawn(lease.nodes, row)
 
     def call_back(self, account_id: str) -> None:
         """Admit nothing from an account's lease until it is returned, and for a while after."""
@@ -240,14 +302,19 @@ class Leases:
 
     def look_for_silent(self) -> None:
         """Return the leases of some of the idle accounts; called every second."""
-        limit = self._clock.monotonic() - SILENT_SECONDS
+        now = self._clock.monotonic()
+        limit = now - SILENT_SECONDS
+        self._nodes.look_for_silent(now)
         self._sweep.round(lambda lease: lease.last_hold < limit and self._rests(lease))
 
     def _rests(self, lease: BalanceLease) -> bool:
         """Return the lease of an idle account; True if its record can be dropped."""
         self._return(lease)
         is_blocked = lease.blocked_until > self._clock.monotonic()
-        return not (lease.leased or lease.used or lease.is_asked or is_blocked)
+        if lease.leased or lease.used or lease.is_asked or is_blocked:
+            return False
+        self._nodes.forget(lease.nodes)
+        return True
 
     def _ask(self, lease: BalanceLease, amount: int, now: float) -> None:
         """Request as much more as the account's demand needs, unless that is too little."""

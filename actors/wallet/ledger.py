@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
+import ujson
+
 from actors.store.connection import Executor
 from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
@@ -57,12 +59,30 @@ async def was_applied(session: Executor, process_id: str, number: int) -> bool:
     return bool(rows) and rows[0][0] == number
 
 
+@dataclass(frozen=True, slots=True)
+class LeasesOfProcess:
+    """What a process leases of some accounts, in nano-USD, and of their nodes (`NodeRow`).
+
+    `versions` are those of the nodes, and whether runs have ceilings.
+    """
+
+    amounts: dict[str, int]
+    versions: dict[str, tuple[int, bool]]
+    nodes: list[list[Any]]
+
+
 async def leases_of(
     session: Executor, process_id: str, account_ids: Sequence[str]
-) -> dict[str, int]:
-    """Return the leases of a process on these accounts, in nano-USD."""
-    rows = await session.fetch_all(SQL["leases_of"], (process_id, list(account_ids)))
-    return {**dict.fromkeys(account_ids, 0), **dict(rows)}
+) -> LeasesOfProcess:
+    """Return the leases of a process on these accounts."""
+    values = {"process": process_id, "accounts": list(account_ids)}
+    rows = await session.fetch_all(SQL["leases_of"], values)
+    ((nodes,),) = await session.fetch_all(SQL["node_leases_of"], values)
+    return LeasesOfProcess(
+        amounts={**dict.fromkeys(account_ids, 0), **{row[0]: row[1] for row in rows}},
+        versions={name: (version, has_runs) for name, _, version, has_runs in rows},
+        nodes=ujson.loads(nodes),
+    )
 
 
 async def top_up(
@@ -165,6 +185,7 @@ class HoldsSummary:
     proved_at: float  # Unix seconds; 0: never
     faults: int  # rows with faults
     quarantined: int  # messages that the ledger refused and nobody has booked
+    overshoot_nano_usd: int  # by which a node's sum has passed its limit
 
 
 async def read_holds_summary(database: Database) -> HoldsSummary:

@@ -1,14 +1,19 @@
 -- apply --
 -- One batch of settlements, holds, refused rows and changes of leases in one transaction.
-SELECT ledger_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
+SELECT ledger_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
 -- last_batch --
 -- The number of a process's last batch that must not be applied twice.
 SELECT batch FROM processes WHERE id = %s
 
 -- leases_of --
--- The leases of a process on some accounts.
-SELECT account_id, amount_nano_usd FROM leases WHERE process_id = %s AND account_id = ANY (%s)
+-- The leases of a process on some accounts, with the version of their nodes, and whether runs have ceilings there.
+SELECT a.id, coalesce(l.amount_nano_usd, 0), a.budgets_version, a.run_ceilings > 0
+FROM accounts a LEFT JOIN leases l ON l.account_id = a.id AND l.process_id = %(process)s WHERE a.id = ANY (%(accounts)s)
+
+-- node_leases_of --
+-- What a process leases of the nodes of some accounts.
+SELECT budget_leases_now(%(process)s, %(accounts)s)::text
 
 -- take_over --
 -- Name this session as the only writer of its process, and end another that may still run one of its batches; false for
@@ -59,11 +64,13 @@ FROM ledger_proofs
 -- The longest time since the last heartbeat of a process with a lease.
 -- Time of the last proof of the ledger, in Unix seconds, and its number of faulty rows.
 -- The number of messages in the quarantine.
+-- The most by which a sum of a node has passed the limit in force.
 SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
        coalesce((SELECT extract(epoch FROM now() - min(p.heartbeat_at))
                  FROM processes p
                  WHERE EXISTS (SELECT FROM leases l WHERE l.process_id = p.id AND l.amount_nano_usd > 0)), 0)::float8,
        coalesce((SELECT extract(epoch FROM proved_at) FROM ledger_proofs), 0)::float8,
        coalesce((SELECT faults FROM ledger_proofs), 0),
-       (SELECT count(*) FROM quarantine WHERE booked_at IS NULL)
+       (SELECT count(*) FROM quarantine WHERE booked_at IS NULL),
+       coalesce((SELECT max(overshoot_nano_usd) FROM budget_sums WHERE overshoot_nano_usd > 0), 0)
 FROM holds WHERE process_id IS NOT NULL

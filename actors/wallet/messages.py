@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -118,6 +119,18 @@ class NodeHold(Struct, frozen=True, gc=False):
     ceiling_nano_usd: int | None = None
 
 
+class HeldNode(Struct, frozen=True, array_like=True, gc=False):
+    """What a call holds on a node in one period, as it is kept with its hold and its row.
+
+    `period_from` as the database writes it.
+    """
+
+    budget_id: str
+    subject: str
+    period_from: str
+    held: int
+
+
 class Hold(_OfCall, frozen=True, kw_only=True):
     """Hold `amount_nano_usd` for one call, within the balance and the key's spend cap.
 
@@ -141,13 +154,17 @@ class Admitted(Struct, eq=False, gc=False):
     """A hold granted in memory from the lease of the process of this id; not written yet.
 
     As a message: write it. `used` is its part of the lease until then, in nano-USD; None: it does
-    not count against a lease of ours.
+    not count against a lease of ours. `budgets` are the nodes that it is held on, `leases` ours of
+    them, one for each; `cost`: it has ended.
     """
 
     hold: Hold
     identity: str
     at: float  # monotonic
     used: int | None
+    budgets: tuple[HeldNode, ...] = ()
+    leases: tuple[NodeLease, ...] = ()
+    cost: int | None = None
 
     @property
     def facts(self) -> CallFacts:
@@ -167,6 +184,56 @@ class LeaseChange:
     account_id: str
     change: int
     least: int = 0
+
+
+class NodeLease(Struct, eq=False):
+    """The lease of one node by this process in one period, and what unwritten calls take of it.
+
+    Times are monotonic, amounts in nano-USD.
+    """
+
+    account_id: str
+    budget_id: str
+    subject: str
+    last_hold: float
+    identity: str = ""  # of the process that leased it
+    period_from: str | None = None  # None: the ledger has not said it yet
+    until: float = -inf  # the end of the period
+    known_at: float = -inf  # when the ledger was asked last
+    is_above: bool = False  # it stands at its limit or above
+    limit: int | None = None  # of a run
+    leased: int = 0  # as the database counts it
+    returning: int = 0  # the part being returned
+    used: int = 0
+    demand: float = 0.0  # nano-USD per second
+    ask_after: float = 0.0
+    is_asked: bool = False  # a change is requested, up or down
+    is_over: bool = False  # returned as soon as nothing uses it
+
+    def __repr__(self) -> str:
+        return f"<NodeLease {self.budget_id} {self.leased} used={self.used}>"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """Lease so many more nano-USD of a node in its present period, at least `least`; 0: say only
+    what it stands at; negative: return them, of the period given.
+    """
+
+    lease: NodeLease
+    change: int
+    period_from: str | None = None
+    least: int = 0
+
+    @property
+    def account_id(self) -> str:
+        """The account of the node."""
+        return self.lease.account_id
+
+    @property
+    def node(self) -> tuple[str, str, str]:
+        """Account, budget and subject."""
+        return self.lease.account_id, self.lease.budget_id, self.lease.subject
 
 
 class Granted(Struct, frozen=True):
@@ -284,7 +351,7 @@ class Barrier:
     account_id: str
 
 
-Message = Hold | Admitted | Settle | Record | Barrier | LeaseChange
+Message = Hold | Admitted | Settle | Record | Barrier | LeaseChange | NodeChange
 
 
 class LedgerUnavailable(Exception):

@@ -54,7 +54,8 @@ class UnknownQuarantined(Exception):
 class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A refused message: the settlement of a call, or the row of one without a hold (`is_row`).
 
-    `held` is the hold that had not been written by then, in nano-USD. `job` is how its job ends.
+    `held` is the hold that had not been written by then, in nano-USD, `budgets` its nodes. `job` is
+    how its job ends.
     """
 
     facts: messages.CallFacts
@@ -64,6 +65,7 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_recovery: bool = False
     held: int | None = None
     job: Raw | None = None
+    budgets: tuple[messages.HeldNode, ...] = ()
 
     @classmethod
     def of(cls, message: messages.Settle | messages.Record, error: str) -> Quarantined:
@@ -79,6 +81,7 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
             is_recovery=message.is_recovery,
             held=None if admitted is None else admitted.hold.amount_nano_usd,
             job=None if job is None else Raw(job),
+            budgets=() if admitted is None else admitted.budgets,
         )
 
     def batch(self, *, is_short: bool) -> Batch:
@@ -88,7 +91,7 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return Batch(records=[messages.Record(facts=self.facts, outcome=outcome)])
         # Counts where the ledger knows neither a hold nor the end of the call.
         hold = messages.Hold(facts=self.facts, amount_nano_usd=self.held or 0)
-        admitted = messages.Admitted(hold, OF_NOBODY, 0.0, None)
+        admitted = messages.Admitted(hold, OF_NOBODY, 0.0, None, self.budgets)
         settle = encode_settlement(self.facts, outcome, admitted, is_recovery=self.is_recovery)
         job = settle.job if self.job is None or is_short else bytes(self.job)
         return Batch(settlements=[replace(settle, job=job)])

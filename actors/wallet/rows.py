@@ -70,7 +70,7 @@ def account_rows(
     settlements: Sequence[messages.Settle],
     holds: Sequence[messages.Hold],
     records: Sequence[messages.Record],
-    changes: Sequence[messages.LeaseChange],
+    changes: Sequence[messages.LeaseChange | messages.NodeChange],
 ) -> list[str]:
     """Return every account of a batch with the most that the batch may take from it."""
     needed = {record.facts.account_id: 0 for record in records}
@@ -253,6 +253,50 @@ def hold_row(seq: int, hold: messages.Hold) -> str:
 
 def change_row(change: messages.LeaseChange) -> str:
     return f"{row_value(change.account_id)},{change.change},{change.least}"
+
+
+def node_parts(
+    settlements: Sequence[messages.Settle],
+    admitted: Sequence[messages.Admitted],
+    holds: Sequence[messages.Hold],
+    changes: Sequence[messages.NodeChange],
+) -> str:
+    """Encode the nodes that calls are held on, and changes of their leases."""
+    ended = [one.admitted.budgets if one.admitted else None for one in settlements]
+    found: dict[str, Any] = {}
+    if any(ended):
+        found["settled"] = [nodes or None for nodes in ended]
+    if any(one.budgets for one in admitted) or any(
+        one.nodes or one.budgets_version for one in holds
+    ):
+        found["holds"] = [
+            *([0, one.budgets] if one.budgets else None for one in admitted),
+            *(_asked(one) for one in holds),
+        ]
+    if not (found or changes):
+        return "{}"
+    needed: dict[tuple[str, str, str, str], int] = {}
+    for one in (*admitted, *(one.admitted for one in settlements if one.admitted)):
+        for part in one.budgets:
+            if part.held:
+                node = (one.account_id, part.budget_id, part.subject, part.period_from)
+                most = part.held if one.cost is None else min(part.held, one.cost)
+                needed[node] = needed.get(node, 0) + most
+    if needed:
+        found["needed"] = [(*node, amount) for node, amount in needed.items()]
+    if changes:
+        found["leases"] = [(*one.node, one.period_from, one.change, one.least) for one in changes]
+    return _encode(found).decode()
+
+
+def _asked(hold: messages.Hold) -> Sequence[Any] | None:
+    if not (hold.nodes or hold.budgets_version):
+        return None
+    nodes = [
+        (one.budget_id, one.subject, one.amount_nano_usd, one.ceiling_nano_usd)
+        for one in hold.nodes
+    ]
+    return hold.budgets_version, nodes
 
 
 def late_calls(process_id: str, admitted: Iterable[messages.Admitted]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from actors.clock import Clock
@@ -97,6 +97,7 @@ class Wallets:
         self._wallets = writer.wallets
         self._sweep = IdleSweep(self._wallets)
         self._leases = writer.leases
+        self._metrics = metrics
         self._call_backs: dict[str, Future[None]] = {}
         self._covers: dict[str, Future[None]] = {}  # the last one of each account
         # Makes every process return its lease of an account (`Neighbours`).
@@ -110,7 +111,9 @@ class Wallets:
         return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
 
     def hold(self, hold: messages.Hold) -> Coroutine[Any, Any, messages.Granted] | None:
-        """Hold a call's estimate out of the lease of its account; else return `ask_ledger`."""
+        """Hold a call's estimate out of the leases of its account and its nodes; else return
+        `ask_ledger`.
+        """
         if hold.facts.account_id not in self._wallets:
             self._wallet(hold.facts.account_id)
         if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
@@ -119,6 +122,10 @@ class Wallets:
                 self.recorder.admitted(admitted)
                 return None
         return self.ask_ledger(hold)
+
+    def warned(self, hold: messages.Hold) -> tuple[str, ...]:
+        """Return the `warn` nodes at their limit of a call that was held out of leases."""
+        return self._leases.warned(hold)
 
     async def ask_ledger(self, hold: messages.Hold) -> messages.Granted:
         """Hold a call's estimate in the ledger, exactly and in order.
@@ -140,6 +147,9 @@ class Wallets:
         finally:
             self._waiting -= 1
         if isinstance(reply, messages.Refused):
+            if reply.budget is not None and _would_fit(reply.budget):
+                self._metrics.budgets.refused_for_nothing()
+                _LOG.error("budget_phantom_refusal", call=hold.facts.call_id.hex)
             raise HoldRefused(reply.reason, reply.budget)
         if isinstance(reply, messages.Taken):
             raise KeyTaken(reply.state)
@@ -173,11 +183,13 @@ class Wallets:
         job_end: messages.JobEnd | None = None,
         span: ChildSpan | None = None,
         held_nano_usd: int | None = None,
+        nodes: Sequence[messages.NodeHold] = (),
     ) -> None:
         """Settle a call that holds money: entry, row, release, claim and job in one commit.
 
-        `held_nano_usd`: what it holds; None: unknown. What it costs beyond that is not there for
-        the next call, in this process at once, in the others by the call back of their leases.
+        `held_nano_usd`: what it holds; None: unknown; `nodes`: what it holds on budgets. What it
+        costs beyond that is not there for the next call, in this process at once, in the others by
+        the call back of their leases.
         """
         cost = outcome.cost_nano_usd
         admitted = self._leases.end(facts, cost)
@@ -198,12 +210,18 @@ class Wallets:
         self._post(message)
         if excess:
             self._look_at_excess(facts.account_id, excess)
+        if nodes and self._leases.is_passed(facts.account_id, nodes, cost):
+            self._call_back_soon(facts.account_id)
 
     def _look_at_excess(self, account_id: str, nano_usd: int) -> None:
         """Call back all leases of an account if a call took much more of it than it held."""
         available = self._wallet(account_id).available_nano_usd
         if available is not None and nano_usd <= available * EXCESS_SHARE:
             return
+        self._call_back_soon(account_id)
+
+    def _call_back_soon(self, account_id: str) -> None:
+        """Admit nothing more from leases of an account; `covered` waits for the others."""
         self._leases.call_back(account_id)
 
         def end(done: Future[None]) -> None:
@@ -243,10 +261,16 @@ class Wallets:
         self._post(encode_settlement(facts, outcome, is_recovery=True))
 
     def settle_unwritten(
-        self, hold: messages.Hold, identity: str, outcome: messages.Outcome, *, is_recovery: bool
+        self,
+        hold: messages.Hold,
+        identity: str,
+        outcome: messages.Outcome,
+        *,
+        is_recovery: bool,
+        budgets: tuple[messages.HeldNode, ...] = (),
     ) -> None:
         """Settle a call that a dead process admitted under this identity but had not written."""
-        admitted = messages.Admitted(hold, identity, 0.0, None)
+        admitted = messages.Admitted(hold, identity, 0.0, None, budgets)
         self._post(encode_settlement(hold.facts, outcome, admitted, is_recovery=is_recovery))
 
     def record(self, facts: messages.CallFacts, outcome: messages.Outcome) -> None:
@@ -339,6 +363,12 @@ class Wallets:
         if wallet is not None:
             wallet.available_nano_usd = available
         return available
+
+
+def _would_fit(refused: messages.BudgetRefusal) -> bool:
+    """Whether the figures of a refusal would have admitted its call, which must not be."""
+    taken = refused.spent_nano_usd + refused.held_nano_usd
+    return taken + refused.needed_nano_usd <= refused.limit_nano_usd
 
 
 async def _once(

@@ -52,6 +52,7 @@ from actors.wallet.messages import (
     LeaseChange,
     LedgerUnavailable,
     Message,
+    NodeChange,
     Record,
     Refused,
     Settle,
@@ -171,7 +172,8 @@ class LedgerWriter(Actor[Message]):
     def unsettled(self) -> set[int]:
         """Return the ids of calls whose hold or settlement is waiting or being applied."""
         messages = (e.message for e in chain(self.mailbox, self._batch))
-        ids = {m.facts.call_id.int for m in messages if not isinstance(m, Barrier | LeaseChange)}
+        others = Barrier | LeaseChange | NodeChange
+        ids = {m.facts.call_id.int for m in messages if not isinstance(m, others)}
         return ids | self.leases.calls() | self._quarantined | self._refused_holds.keys()
 
     async def run(self) -> None:
@@ -288,13 +290,19 @@ class LedgerWriter(Actor[Message]):
             self._note_balances(applied)
             for what in applied.others:
                 self.metrics.attributed_as_other(what)
+            if applied.exceeding_nano_usd:
+                self.metrics.budgets.exceeded(applied.exceeding_nano_usd)
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
                 await reregister(session, self._identity, signed, self.metrics)
                 left = [e for e in work if isinstance(e.message, Hold) and not _is_given_up(e)]
                 work = [e for e in work if not isinstance(e.message, Hold)]
             else:
-                self.leases.changed(signed, applied.leases, batch.changes)
+                self.leases.changed(signed, applied.leases, batch.changes, applied.versions)
+                if applied.drawn:
+                    self.leases.nodes_drawn(applied.drawn)
+                if batch.nodes:
+                    self.leases.nodes_changed(signed, started, applied.nodes, batch.nodes)
                 for account_id in applied.called:
                     self.leases.call_back(account_id)
                 if batch.holds:
@@ -319,12 +327,14 @@ class LedgerWriter(Actor[Message]):
         if not await was_applied(session, signed, number):
             self._numbers.unanswered = None
             return work
-        batch = _batch_of(work)
+        batch, asked_at = _batch_of(work), self.clock.monotonic()
         leases = await leases_of(
             session, signed, list(dict.fromkeys(e.message.account_id for e in work))
         )
         self._numbers.unanswered = None
-        self.leases.changed(signed, leases, batch.changes)
+        self.leases.changed(signed, leases.amounts, batch.changes, leases.versions)
+        self.leases.nodes_drawn(leases.nodes)
+        self.leases.nodes_changed(signed, asked_at, leases.nodes, batch.nodes)
         done = [e for e in work if not isinstance(e.message, Hold | Void)]
         self._report(done)
         return [e for e in work if isinstance(e.message, Hold | Void)]
@@ -341,11 +351,13 @@ class LedgerWriter(Actor[Message]):
             reason = applied.refused.get(seq)
             if reason is not None:
                 self.metrics.hold_refused(reason)
-                envelope.resolve(Refused(reason=reason))
+                envelope.resolve(Refused(reason=reason, budget=applied.budgets.get(seq)))
             elif seq in applied.taken:
                 envelope.resolve(Taken(applied.taken[seq]))
-            elif not envelope.resolve(granted := Granted()):  # the client left meanwhile
-                self.take_back(hold, granted)
+            else:
+                granted = Granted(applied.warned.get(seq, ()))
+                if not envelope.resolve(granted):  # the client left meanwhile
+                    self.take_back(hold, granted)
 
     def take_back(self, message: Message, reply: object) -> None:
         """Void a hold that was granted after its caller had left."""
@@ -432,6 +444,8 @@ class LedgerWriter(Actor[Message]):
             self._refused_holds[message.facts.call_id.int] = message
         elif isinstance(message, LeaseChange):
             self.leases.changed(self._identity.id, {}, [message])
+        elif isinstance(message, NodeChange):
+            self.leases.nodes_changed(self._identity.id, self.clock.monotonic(), (), [message])
         elif isinstance(message, Settle | Record) and message.outcome is not None:
             await self._quarantine(Quarantined.of(message, error))
         if isinstance(message, Settle):
@@ -483,6 +497,7 @@ def _batch_of(work: Iterable[Work]) -> Batch:
         admitted=others[Admitted],
         holds=others[Hold],
         changes=others[LeaseChange],
+        nodes=others[NodeChange],
         records=others[Record],
     )
 

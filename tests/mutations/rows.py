@@ -310,8 +310,8 @@ MUTATIONS = (
     Mutation(
         "called-lease-grows",
         "actors/store",
-        "WHEN a.unleased_until > clock_timestamp() OR l.called_at IS NOT NULL THEN 0",
-        "WHEN a.unleased_until > clock_timestamp() THEN 0",
+        "WHEN a.unleased_until > clock_timestamp() OR l.called_at IS NOT NULL\n",
+        "WHEN a.unleased_until > clock_timestamp()\n",
         "tests/integration/wallet/test_leases.py::test_lease_that_is_called_back_does_not_grow",
     ),
     Mutation(
@@ -339,7 +339,8 @@ MUTATIONS = (
     Mutation(
         "earlier-program-refuses",
         "actors/store",
-        "CASE WHEN p_written IS NULL AND called_back <> '{}' THEN 'leased' ELSE 'refused' END",
+        "CASE WHEN p_written IS NULL AND called_back <> '{}' OR is_unreadable"
+        " THEN 'leased' ELSE 'refused' END",
         "'refused'",
         "tests/integration/store/test_schema.py::test_program_without_leases_is_not_told_that_a_leased_balance_is_spent",
     ),

@@ -123,8 +123,10 @@ class FakeLedger:
         if sql == ledger.SQL["last_batch"]:
             return [(self.numbers.get(params[0], 0),)] if self.may_hold(params[0]) else []
         if sql == ledger.SQL["leases_of"]:
-            process, accounts = params
-            return [(a, self.leases[process, a]) for a in accounts if (process, a) in self.leases]
+            process = params["process"]
+            return [(a, self.leases.get((process, a), 0), 0, False) for a in params["accounts"]]
+        if sql == ledger.SQL["node_leases_of"]:
+            return [("[]",)]
         if sql == QUARANTINE_SQL["keep"]:
             self.quarantine.setdefault(UUID(params["call"]), params)
             return []
@@ -158,7 +160,8 @@ class FakeLedger:
             self.lose_before -= 1
             raise StoreUnavailable("lost before the statement")
         process, accounts, keys, settlements, details, holds, calls, rows, unusual = params[:9]
-        number, admitted, written, changes, jobs = params[9:]
+        number, admitted, written, changes, jobs, nodes = params[9:]
+        assert nodes == "{}", "the twin knows no budgets"
         if self.refuses_replies and unusual is not None and '"body"' in unusual:
             raise StatementRefused("54000", "too large")
         ended, wanted = _settlements(settlements, details), _holds(holds, calls)
@@ -193,6 +196,7 @@ class FakeLedger:
             ]
             response["called"] = [a for a in needed if (process, a) in self.called]
             response["others"] = []  # of values of rows, of which it stores all
+            response |= {"versions": [], "nodes": [], "drawn": [], "warned": [], "exceeding": 0}
             _check_keys(keys, wanted)
             self.batches.append(len(ended) - len(response["unsettled"]))
         if self.lose_after:

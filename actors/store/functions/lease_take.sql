@@ -10,6 +10,9 @@ BEGIN
     SELECT amount_nano_usd INTO taken FROM leases
     WHERE process_id = p_process AND account_id = p_account AND called_at = p_called_at;
     UPDATE leases SET amount_nano_usd = 0 WHERE process_id = p_process AND account_id = p_account AND called_at = p_called_at;
+    IF FOUND THEN
+        PERFORM budget_leases_of(p_process, p_account);
+    END IF;
     UPDATE accounts SET leased_nano_usd = leased_nano_usd - taken WHERE id = p_account AND taken > 0;
     RETURN coalesce(taken, 0);
 END $$;

@@ -24,11 +24,23 @@
 --                the process knows of no leases
 -- p_leases       changes of the process's leases; null: none
 -- p_jobs         how the jobs of settlements end (see `jobs_end`); null: none has one
+-- p_nodes        {holds: […], settled: […], needed: […], leases: […]}, of which any may be missing; null: the process knows
+--                of no budgets.
+--                `holds`: one for each hold: [version, nodes], or null, which is no nodes by version 0. Of the first
+--                `p_written` the nodes are [[budget_id, subject, period_from, held]], of others what `budget_hold` takes.
+--                `settled`: one for each settlement: such nodes of a call in `p_admitted`, or null.
+--                `needed`: what all those calls need of their nodes together (see `budget_covers`).
+--                `leases`: changes of the process's leases of nodes (see `budget_lease`).
 --
 -- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
--- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account], others: [place]}; `corrected` are those of the unsettled
+-- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account], others: [place],
+-- versions: [[account, version, runs]], nodes, drawn, warned: [[seq, [budget_id]]], exceeding}; `corrected` are those of the
+-- unsettled
 -- whose row and cost were corrected, `leases` what the process leases now where that may have changed, `called` those of
--- them that are called back. A hold is refused as `leased` that the balance covers, but for what is leased of it. A process
+-- them that are called back, `versions` of their nodes and how many runs have a ceiling, where not 0. `nodes`, `drawn`: what
+-- it leases of nodes now, where it asked for that, and all of it where calls were taken out of it. `warned`: of granted
+-- holds, the `warn` nodes at their limit; `exceeding`: what costs passed their holds on nodes by. A refusal as `budget` has
+-- a third member, the figures of the node. A hold is refused as `leased` that the balance covers, but for what is leased of it. A process
 -- that knows of no leases would report that as an exhausted balance: it gets a reply without `refused`, which it cannot
 -- read, sends each message again alone, and reports the one hold as unavailable.
 --
@@ -48,7 +60,8 @@
 -- holds open, a batch planned on empty tables took eight to fifteen times as long.
 CREATE OR REPLACE FUNCTION ledger_batch(p_process text, p_accounts ledger_account[], p_keys ledger_key[],
     p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json,
-    p_batch bigint, p_admitted ledger_admitted[], p_written integer, p_leases ledger_lease[], p_jobs json)
+    p_batch bigint, p_admitted ledger_admitted[], p_written integer, p_leases ledger_lease[], p_jobs json,
+    p_nodes json DEFAULT NULL)
 RETURNS json LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_indexonlyscan = off SET enable_material = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
@@ -79,6 +92,16 @@ DECLARE
     called_now    json;
     unsettled     json;
     others        json;             -- of the values that were asked for, those that are stored as `other`
+    newest        bigint;           -- version of nodes among the accounts
+    held_nodes    json[];
+    settled_nodes json[];
+    is_drawn      boolean := false;
+    nodes         json;
+    warned        json[] := '{}';
+    exceeding     bigint := 0;
+    versions_now  json;
+    leased_nodes  json;
+    is_unreadable boolean := false; -- to a process that knows of no budgets
 BEGIN
     -- One batch of a process at a time, and none while it is being declared dead. A repeated batch waits for the one
     -- whose reply was lost, so that the holds it releases exist.
@@ -92,9 +115,10 @@ BEGIN
     -- Accounts are locked in the order of their ids, so that processes cannot deadlock; every other row changed below
     -- belongs to one of these accounts.
     SELECT array_agg(id), bool_and(needed < available_nano_usd),
-        EXISTS (SELECT FROM processes p WHERE p.id = p_process AND p.buried_at IS NULL)
-    INTO touched, all_fit, is_alive FROM (
-        SELECT a.id, t.needed, a.balance_nano_usd - a.held_nano_usd - a.leased_nano_usd AS available_nano_usd
+        EXISTS (SELECT FROM processes p WHERE p.id = p_process AND p.buried_at IS NULL), max(budgets_version)
+    INTO touched, all_fit, is_alive, newest FROM (
+        SELECT a.id, t.needed, a.balance_nano_usd - a.held_nano_usd - a.leased_nano_usd AS available_nano_usd,
+            a.budgets_version
         FROM unnest(p_accounts) t JOIN accounts a ON a.id = ANY (ARRAY[t.id])
         ORDER BY t.id FOR NO KEY UPDATE OF a) locked;
     IF p_keys IS NOT NULL THEN
@@ -106,6 +130,12 @@ BEGIN
         p_holds := NULL;
         p_calls := NULL;
     END IF;
+    IF p_nodes -> 'holds' IS NOT NULL AND p_holds IS NOT NULL THEN
+        held_nodes := ARRAY(SELECT json_array_elements(p_nodes -> 'holds'));
+    END IF;
+    IF p_nodes -> 'settled' IS NOT NULL THEN
+        settled_nodes := ARRAY(SELECT json_array_elements(p_nodes -> 'settled'));
+    END IF;
 
     IF p_unusual -> 'attributed' IS NOT NULL THEN
         SELECT a.p_settlements, a.p_rows, a.others INTO p_settlements, p_rows, others
@@ -115,9 +145,20 @@ BEGIN
         END IF;
     END IF;
 
-    IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts) THEN
+    IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts)
+        AND ((newest > 0 OR held_nodes IS NOT NULL) AND cardinality(p_holds) > coalesce(p_written, 0)) IS NOT TRUE
+    THEN
         -- The common case: everything fits, in any order and before any release.
-        written := ledger_write_batch(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted);
+        IF p_nodes -> 'needed' IS NOT NULL AND NOT budget_covers(p_nodes -> 'needed') THEN
+            is_drawn := true;
+            SELECT a.p_settled, a.p_held INTO settled_nodes, held_nodes FROM budget_admit(p_process, p_settlements,
+                p_admitted, settled_nodes, p_holds, held_nodes, p_written, NULL) a;
+        END IF;
+        written := ledger_write_batch(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted,
+            settled_nodes, held_nodes, p_written, is_drawn);
+        IF written.budgets IS NOT NULL THEN
+            exceeding := budget_book(written.budgets);
+        END IF;
         IF cardinality(p_settlements) > coalesce(cardinality(written.settled), 0) THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled);
             IF corrected <> '{}' THEN
@@ -137,7 +178,18 @@ BEGIN
         IF p_admitted IS NOT NULL OR p_written > 0 THEN
             PERFORM ledger_draw(p_process, p_accounts, p_settlements, p_admitted, p_holds, p_written, late);
         END IF;
-        written := ledger_write_batch(p_process, p_settlements, p_details, NULL, NULL, NULL, p_admitted);
+        IF (settled_nodes IS NOT NULL OR held_nodes IS NOT NULL)
+            AND (late IS NOT NULL OR NOT budget_covers(coalesce(p_nodes -> 'needed', '[]')))
+        THEN
+            is_drawn := true;
+            SELECT a.p_settled, a.p_held INTO settled_nodes, held_nodes FROM budget_admit(p_process, p_settlements,
+                p_admitted, settled_nodes, p_holds, held_nodes, coalesce(p_written, 0), late) a;
+        END IF;
+        written := ledger_write_batch(p_process, p_settlements, p_details, NULL, NULL, NULL, p_admitted, settled_nodes,
+            NULL, NULL, is_drawn);
+        IF written.budgets IS NOT NULL THEN
+            exceeding := budget_book(written.budgets);
+        END IF;
         IF p_settlements IS NOT NULL THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled || recovered);
         END IF;
@@ -151,7 +203,7 @@ BEGIN
         FOR want IN
             SELECT x.seq, x.account_id, x.key_id, x.amount, x.cap,
                 a.balance_nano_usd - a.held_nano_usd - a.leased_nano_usd AS available,
-                a.leased_nano_usd AS leased, x.call_id, open.call_id IS NOT NULL AS is_repeat,
+                a.leased_nano_usd AS leased, a.budgets_version AS version, x.call_id, open.call_id IS NOT NULL AS is_repeat,
                 CASE WHEN x.cap IS NOT NULL THEN k.spent_nano_usd + k.held_nano_usd END AS used_of_cap
             FROM unnest(p_holds) x
             LEFT JOIN accounts a ON a.id = ANY (ARRAY[x.account_id])
@@ -200,6 +252,34 @@ BEGIN
                     refused := refused || json_build_array(want.seq, 'spend_cap');
                     CONTINUE;
                 END IF;
+            END IF;
+            IF (want.seq < p_written) IS NOT TRUE THEN
+                nodes := held_nodes[want.seq + 1];
+                IF want.version <> coalesce((nodes ->> 0)::bigint, 0) THEN
+                    nodes := '{"reason": "stale_budgets"}';
+                    is_unreadable := p_nodes IS NULL OR is_unreadable;
+                ELSIF json_typeof(nodes) = 'array' THEN
+                    nodes := budget_hold(want.account_id, nodes -> 1);
+                ELSE
+                    nodes := NULL;
+                END IF;
+                IF nodes ->> 'reason' IS NOT NULL THEN
+                    refused := refused || CASE WHEN nodes -> 'budget' IS NULL
+                        THEN json_build_array(want.seq, nodes ->> 'reason')
+                        ELSE json_build_array(want.seq, nodes ->> 'reason', nodes -> 'budget') END;
+                    IF nodes ->> 'reason' = 'leased' AND want.account_id <> ALL (called_back) THEN
+                        called_back := called_back || want.account_id;
+                    END IF;
+                    CONTINUE;
+                END IF;
+                IF nodes IS NOT NULL THEN
+                    held_nodes[want.seq + 1] := json_build_array(0, nodes -> 'held');
+                    IF nodes ->> 'warned' <> '[]' THEN
+                        warned := warned || json_build_array(want.seq, nodes -> 'warned');
+                    END IF;
+                END IF;
+            END IF;
+            IF want.cap IS NOT NULL THEN
                 cap_left := cap_left || jsonb_build_object(want.key_id, left_of_cap - want.amount);
             END IF;
             available := available - want.amount;
@@ -209,7 +289,11 @@ BEGIN
             END IF;
         END LOOP;
         IF granted <> '{}' THEN
-            PERFORM ledger_write_batch(p_process, NULL, NULL, p_holds, p_calls, granted, NULL);
+            nodes := (ledger_write_batch(p_process, NULL, NULL, p_holds, p_calls, granted, NULL, NULL, held_nodes, p_written,
+                is_drawn)).budgets;
+            IF nodes IS NOT NULL THEN
+                PERFORM budget_book(nodes);
+            END IF;
             IF p_unusual -> 'jobs' IS NOT NULL THEN
                 PERFORM jobs_begin(p_unusual -> 'jobs', granted);
             END IF;
@@ -252,7 +336,10 @@ BEGIN
     END IF;
 
     IF p_leases IS NOT NULL THEN
-        PERFORM ledger_lease(p_process, p_leases);
+        PERFORM ledger_lease(p_process, p_leases, p_nodes IS NOT NULL);
+    END IF;
+    IF p_nodes -> 'leases' IS NOT NULL THEN
+        leased_nodes := budget_lease(p_process, p_nodes -> 'leases');
     END IF;
     IF p_leases IS NOT NULL OR late IS NOT NULL OR all_fit IS NOT TRUE AND p_written IS NOT NULL THEN
         SELECT json_agg(json_build_array(t.id, coalesce(l.amount_nano_usd, 0))),
@@ -260,6 +347,8 @@ BEGIN
         INTO leases_now, called_now
         FROM unnest(touched) t(id)
         LEFT JOIN leases l ON l.process_id = p_process AND l.account_id = ANY (ARRAY[t.id]);
+        SELECT json_agg(json_build_array(a.id, a.budgets_version, a.run_ceilings)) INTO versions_now
+        FROM accounts a WHERE a.id = ANY (touched) AND (a.budgets_version > 0 OR a.run_ceilings > 0);
     END IF;
     unsettled := CASE
         WHEN p_settlements IS NULL OR cardinality(written.settled) = cardinality(p_settlements) THEN '[]'
@@ -274,10 +363,15 @@ BEGIN
     RETURN json_build_object(
         'unsettled', unsettled,
         'corrected', array_to_json(corrected),
-        CASE WHEN p_written IS NULL AND called_back <> '{}' THEN 'leased' ELSE 'refused' END, array_to_json(refused),
+        CASE WHEN p_written IS NULL AND called_back <> '{}' OR is_unreadable THEN 'leased' ELSE 'refused' END, array_to_json(refused),
         'taken', array_to_json(taken),
         'accounts', coalesce(written.accounts, '[]'),
         'leases', coalesce(leases_now, '[]'),
         'called', coalesce(called_now, '[]'),
-        'others', coalesce(others, '[]'));
+        'others', coalesce(others, '[]'),
+        'versions', coalesce(versions_now, '[]'),
+        'nodes', coalesce(leased_nodes, '[]'),
+        'drawn', CASE WHEN is_drawn THEN budget_leases_now(p_process, touched) ELSE '[]' END,
+        'warned', array_to_json(warned),
+        'exceeding', exceeding);
 END $$;

@@ -23,6 +23,9 @@ BEGIN
         greatest(now(), (SELECT max(m.ends_at) FROM entry_months m WHERE m.sealed_at IS NOT NULL)));
     UPDATE accounts SET balance_nano_usd = balance_nano_usd + difference WHERE id = before.account_id;
     UPDATE key_spend SET spent_nano_usd = spent_nano_usd - difference WHERE key_id = before.key_id;
+    IF before.budgets IS NOT NULL THEN
+        PERFORM budget_correct(before, p_true.cost);
+    END IF;
     after := before;
     after.status := p_true.status;
     after.error_code := p_true.rare ->> 'error_code';

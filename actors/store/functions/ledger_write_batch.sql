@@ -1,23 +1,28 @@
 -- Writes the decisions of `ledger_batch`: these settlements, and these holds or the granted ones among them (null:
 -- all). `p_admitted`: the holds of those settlements that have none in the table; null: all have one there.
 --
+-- `p_settled`: the nodes of the calls of `p_admitted`, [[budget_id, subject, period_from, held]]; `p_held`: those of the
+-- holds, [version, nodes]; null: none has any. Their sums have those of the first `p_written` holds, and of `p_admitted`,
+-- only if `p_is_drawn`, and those of the other holds: what is left to be booked is returned.
+--
 -- One statement for everything, because starting one costs as much as several rows.
 CREATE OR REPLACE FUNCTION ledger_write_batch(p_process text, p_settlements ledger_settlement[], p_details json,
-    p_holds ledger_hold[], p_calls json, p_granted integer[], p_admitted ledger_admitted[])
+    p_holds ledger_hold[], p_calls json, p_granted integer[], p_admitted ledger_admitted[],
+    p_settled json[], p_held json[], p_written integer, p_is_drawn boolean)
 RETURNS ledger_written LANGUAGE plpgsql AS $$
 DECLARE
     written ledger_written;
 BEGIN
     WITH ended AS MATERIALIZED (
-        SELECT s.* FROM ROWS FROM (unnest(p_settlements), json_array_elements(p_details), unnest(p_admitted)) AS s(
-            call_id, cost, created_at, submitted_at, protocol, model, status, input_tokens, output_tokens,
-            cached_tokens, latency_ms, has_detail, sent, detail, account_id, key_id, amount)
+        SELECT s.* FROM ROWS FROM (unnest(p_settlements), json_array_elements(p_details), unnest(p_admitted),
+            unnest(p_settled)) AS s(call_id, cost, created_at, submitted_at, protocol, model, status, input_tokens,
+            output_tokens, cached_tokens, latency_ms, has_detail, sent, detail, account_id, key_id, amount, budgets)
     ), released AS (
         DELETE FROM holds h USING ended s
         WHERE s.account_id IS NULL AND h.call_id = ANY (ARRAY[s.call_id])
         RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost, s.created_at,
             s.submitted_at, s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens,
-            s.latency_ms, s.has_detail, s.detail, s.sent
+            s.latency_ms, s.has_detail, s.detail, s.sent, h.budgets, true AS is_held
     ), gone AS MATERIALIZED (
         SELECT x.*, to_timestamp(x.created_at) AS ended_at, CASE json_typeof(x.sent) WHEN 'object' THEN x.sent END AS rare,
             -- What of the rare is not rare: alone in an array where there is nothing else.
@@ -26,17 +31,19 @@ BEGIN
             SELECT * FROM released
             UNION ALL
             SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
-                input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, sent
+                input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, sent,
+                CASE json_typeof(budgets) WHEN 'array' THEN budgets END, p_is_drawn
             FROM ended WHERE account_id IS NOT NULL) x
     ), granted AS MATERIALIZED (
-        SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call
-        FROM ROWS FROM (unnest(p_holds), json_array_elements(p_calls)) AS x(
-            seq, call_id, account_id, key_id, amount, cap, call)
+        SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call, x.seq,
+            CASE WHEN json_typeof(x.nodes) = 'array' AND (x.nodes -> 1)::text <> '[]' THEN x.nodes -> 1 END AS budgets
+        FROM ROWS FROM (unnest(p_holds), json_array_elements(p_calls), unnest(p_held)) AS x(
+            seq, call_id, account_id, key_id, amount, cap, call, nodes)
         WHERE (p_granted IS NULL OR x.seq = ANY (p_granted))
             AND NOT EXISTS (SELECT FROM holds open WHERE open.call_id = ANY (ARRAY[x.call_id]))
     ), opened AS (
-        INSERT INTO holds (call_id, account_id, key_id, process_id, amount_nano_usd, call)
-        SELECT call_id, account_id, key_id, p_process, amount, call FROM granted
+        INSERT INTO holds (call_id, account_id, key_id, process_id, amount_nano_usd, call, budgets)
+        SELECT call_id, account_id, key_id, p_process, amount, call, budgets FROM granted
     ), moved AS MATERIALIZED (
         SELECT account_id, key_id, call_id, -cost AS amount, -amount AS held,
             -- A delivery free of charge is still a settlement; no delivery is a refund.
@@ -69,7 +76,7 @@ BEGIN
             status, error_code, error_message, input_tokens, output_tokens, cached_tokens,
             unit_count, unit_type, cost_nano_usd, latency_ms, task_id, result_urls,
             result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail, attribution,
-            digest)
+            budgets, digest)
         SELECT n.*, call_log_digest_whole(call_log_digest(account_id, key_id, call_id, ended_at, submitted_at, protocol,
             model, status, error_code, error_message, input_tokens, output_tokens, cached_tokens, unit_count, unit_type,
             cost, latency_ms, task_id, result_urls, result_expires_at, attempts, bought_at, channel_id, detail), attribution)
@@ -81,12 +88,17 @@ BEGIN
                 rare -> 'result_urls' AS result_urls,
                 to_timestamp((rare ->> 'result_expires_at')::double precision) AS result_expires_at,
                 rare -> 'attempts' AS attempts, (bought ->> 0)::bigint AS bought_at, bought ->> 1 AS channel_id,
-                CASE WHEN has_detail THEN detail END AS detail, bought -> 2 AS attribution
+                CASE WHEN has_detail THEN detail END AS detail, bought -> 2 AS attribution, budgets
             FROM gone WHERE status IS NOT NULL
             OFFSET 0) n -- what the digest needs too is computed once
     )
     SELECT (SELECT array_agg(call_id) FROM gone),
-        (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account)
-    INTO written.settled, written.accounts;
+        (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account),
+        (SELECT json_agg(json_build_array(account_id, cost, is_held, budgets)) FROM (
+            SELECT account_id, cost, is_held, budgets FROM gone WHERE budgets IS NOT NULL
+            UNION ALL
+            SELECT account_id, NULL, false, budgets FROM granted
+            WHERE budgets IS NOT NULL AND seq < p_written AND NOT p_is_drawn) m)
+    INTO written.settled, written.accounts, written.budgets;
     RETURN written;
 END $$;

@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from actors.wallet.messages import CallFacts, Outcome
+from actors.wallet.messages import CallFacts, HeldNode, Outcome
 
 FOLDER, SUFFIX = "recorder", ".calls"
 # Names of a file that is being made, and of one that was put aside because it was damaged.
@@ -48,6 +48,7 @@ class Begun(Struct, frozen=True, omit_defaults=True, tag="admitted"):
     amount_nano_usd: int
     identity: str
     detail: Mapping[str, Any] | None = None
+    budgets: tuple[HeldNode, ...] = ()
 
 
 class StreamProgress(Struct, frozen=True, kw_only=True, tag="delivered"):
@@ -68,6 +69,7 @@ class Ended(Struct, frozen=True, omit_defaults=True, tag="settled"):
     outcome: Outcome
     held: int | None = None
     identity: str = ""
+    budgets: tuple[HeldNode, ...] = ()
 
 
 class Recorded(Struct, frozen=True):

@@ -110,7 +110,9 @@ class Recorder:
     def admitted(self, admitted: messages.Admitted) -> None:
         """Record a call that was admitted in memory."""
         hold = admitted.hold
-        begun = file_format.Begun(hold.facts, hold.amount_nano_usd, admitted.identity, hold.detail)
+        begun = file_format.Begun(
+            hold.facts, hold.amount_nano_usd, admitted.identity, hold.detail, admitted.budgets
+        )
         self._store(hold.facts.call_id, begun, begun)
 
     def delivers(self, call_id: UUID, delivered: Mapping[str, Any]) -> int | None:
@@ -147,7 +149,7 @@ class Recorder:
             ended = file_format.Ended(facts, outcome)
         else:
             held, identity = admitted.hold.amount_nano_usd, admitted.identity
-            ended = file_format.Ended(facts, outcome, held, identity)
+            ended = file_format.Ended(facts, outcome, held, identity, admitted.budgets)
         self._store(facts.call_id, ended)
 
     def forget(self, settled: Iterable[messages.Settle]) -> None:

@@ -142,7 +142,7 @@ async def test_living_process_neither_ends_its_jobs_nor_waits_for_them(database_
         assert await open_holds(database) == 1
         assert await mine.heartbeat.open_holds() == 0
         assert await ledger.read_holds_summary(database) == ledger.HoldsSummary(
-            0, 0.0, 0.0, 0.0, 0, 0
+            0, 0.0, 0.0, 0.0, 0, 0, 0
         )
         assert await store.read_in_flight(database) == {"video": 1}
 

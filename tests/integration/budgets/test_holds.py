@@ -1,0 +1,305 @@
+"""Holds on nodes in the ledger."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from actors.store.database import Database
+from actors.wallet.batch import Applied, Batch, apply
+from actors.wallet.messages import BudgetRefusal, Hold, NodeHold
+from actors.wallet.rows import encode_settlement, encode_void
+from actors.wallet.verify import verify
+from tests.integration.budgets.nodes import (
+    NODE,
+    events_of,
+    make_node,
+    node_hold,
+    sums_of,
+    version_of,
+)
+from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.support.ledger_values import facts, outcome, settle
+
+
+@asynccontextmanager
+async def ledger(url: str, balance: int = 1_000_000) -> AsyncIterator[Database]:
+    async with Database(url) as database:
+        await open_account(database, balance)
+        yield database
+        assert (await verify(database)).faults == []
+
+
+async def hold(database: Database, *holds: Hold) -> Applied:
+    return await apply(database, PROCESS, Batch(holds=holds))
+
+
+async def end(database: Database, number: int, cost: int) -> Applied:
+    return await apply(database, PROCESS, Batch(settlements=[settle(number, cost)]))
+
+
+async def test_a_call_holds_where_it_fits_and_is_refused_with_the_figures_where_not(
+    database_url: str,
+) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100)
+        assert (await hold(database, node_hold(1, 60))).refused == {}
+        applied = await hold(database, node_hold(2, 41), node_hold(3, 40), node_hold(4, 1))
+        assert applied.refused == {0: "budget", 2: "budget"}
+        assert applied.budgets[0] == BudgetRefusal(
+            budget_id=NODE,
+            subject="",
+            needed_nano_usd=41,
+            remaining_nano_usd=40,
+            limit_nano_usd=100,
+            spent_nano_usd=0,
+            held_nano_usd=60,
+            resets_at=None,
+        )
+        assert await sums_of(database) == {(NODE, ""): (0, 100, 0, 0)}
+        assert (await hold(database, node_hold(5, 0))).refused == {}
+        await end(database, 1, 20)
+        await end(database, 3, 45)  # 5 more than it held
+        assert await sums_of(database) == {(NODE, ""): (65, 0, 0, 5)}
+        assert (await hold(database, node_hold(6, 36))).refused == {0: "budget"}
+        assert (await hold(database, node_hold(7, 35))).refused == {}
+        await apply(database, PROCESS, Batch(settlements=[encode_void(facts(7))]))
+        await end(database, 5, 40)  # free, as it seemed
+        assert await sums_of(database) == {(NODE, ""): (105, 0, 0, 45)}
+        assert (await hold(database, node_hold(8, 0))).refused == {}
+        assert (await hold(database, node_hold(9, 1))).budgets[0].remaining_nano_usd == 0
+
+
+async def test_a_call_holds_on_all_or_on_none(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100)
+        await make_node(database, 50, "bud_b", scope="every_user", period="day")
+        await make_node(database, 50, "bud_c", scope="user", subject="x", period="week")
+        version = await version_of(database)
+        nodes = [NodeHold(NODE, "", 60), NodeHold("bud_c", "", 60), NodeHold("bud_b", "u", 60)]
+        applied = await hold(database, node_hold(1, 60, nodes, version=version))
+        assert applied.refused == {0: "budget"}
+        assert applied.budgets[0].budget_id == "bud_b"  # as little is left of c
+        assert applied.budgets[0].resets_at is not None
+        assert all(held == 0 for _, held, *_ in (await sums_of(database)).values())
+        nodes = [NodeHold(NODE, "", 50), NodeHold("bud_b", "u", 50)]
+        poor = node_hold(2, 50, nodes, version=version, on_balance=2_000_000)
+        capped = node_hold(3, 50, nodes, version=version, cap_nano_usd=49)
+        applied = await hold(database, poor, capped, node_hold(4, 50, nodes, version=version))
+        assert applied.refused == {0: "insufficient_funds", 1: "spend_cap"}
+        assert (await sums_of(database))["bud_b", "u"] == (0, 50, 0, 0)
+        other = [NodeHold(NODE, "", 50), NodeHold("bud_b", "v", 50)]
+        assert (await hold(database, node_hold(5, 50, other, version=version))).refused == {}
+
+
+async def test_the_same_batch_twice_books_once(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100)
+        for _ in range(2):
+            assert (await hold(database, node_hold(1, 60))).refused == {}
+            assert await sums_of(database) == {(NODE, ""): (0, 60, 0, 0)}
+        for _ in range(2):
+            await end(database, 1, 10)
+            assert await sums_of(database) == {(NODE, ""): (10, 0, 0, 0)}
+
+
+async def test_nodes_that_have_changed_are_matched_anew(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        assert (await hold(database, node_hold(1, 1, [], version=0))).refused == {}
+        await make_node(database, 100)
+        assert (await hold(database, node_hold(2, 1, [], version=0))).refused == {
+            0: "stale_budgets"
+        }
+        assert (await hold(database, node_hold(3, 60))).refused == {}
+        await database.execute("UPDATE budgets SET limit_nano_usd = 70")
+        assert (await hold(database, node_hold(4, 1))).refused == {0: "stale_budgets"}
+        assert (await hold(database, node_hold(5, 11, version=2))).budgets[0].limit_nano_usd == 70
+        await database.execute("UPDATE budgets SET limit_nano_usd = 30")
+        await end(database, 3, 40)  # held by the limit of before: no overshoot
+        assert (await hold(database, node_hold(6, 1, version=3))).refused == {0: "budget"}
+        await database.execute("UPDATE budgets SET deleted_at = now()")
+        assert (await hold(database, node_hold(7, 1, version=3))).refused == {0: "stale_budgets"}
+        assert (await hold(database, node_hold(8, 1, version=4))).refused == {0: "stale_budgets"}
+        assert (await hold(database, node_hold(9, 1, [], version=4))).refused == {}
+
+
+async def test_open_calls_of_a_deleted_node_settle_there(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100)
+        await hold(database, node_hold(1, 60))
+        await database.execute("UPDATE budgets SET deleted_at = now()")
+        await end(database, 1, 70)
+        assert await sums_of(database) == {(NODE, ""): (70, 0, 0, 10)}
+
+
+async def test_a_program_that_knows_no_budgets_gets_none_of_such_an_account(
+    database_url: str,
+) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100)
+        await database.execute("UPDATE accounts SET unleased_until = NULL")
+        one = f'{{"(0,{UUID(int=1).hex},{ACCOUNT},key_a,5,)"}}'
+        call = '[{"protocol": "chat", "model": "m", "submitted_at": 1790000000.0}]'
+        for name, written in (("ledger_batch", "0"), ("ledger_batch", "NULL")):
+            ((answer,),) = await database.fetch_all(
+                f"SELECT {name}('{PROCESS}', '{{\"({ACCOUNT},5)\"}}', NULL, NULL, NULL, %s, %s,"
+                f" NULL, NULL, NULL, NULL, {written}, '{{\"({ACCOUNT},1000,0)\"}}', NULL)",
+                (one, call),
+            )
+            assert "refused" not in answer  # it would read a budget as an empty balance
+            assert answer["leases"] == [[ACCOUNT, 0]]
+        assert await database.fetch_all("SELECT * FROM holds") == []
+
+
+async def test_the_period_is_that_of_the_hold_for_good(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100, period="day")
+        await hold(database, node_hold(1, 60))
+        # A day later, by the database: its present period is over.
+        await database.execute(
+            "UPDATE budget_sums SET period_from = period_from - interval '1 day', period_to ="
+            " period_to - interval '1 day'"
+        )
+        await database.execute(
+            "UPDATE budget_periods SET period_from = period_from - interval '1 day', period_to ="
+            " period_to - interval '1 day'"
+        )
+        await database.execute(
+            "UPDATE holds SET budgets = json_build_array(json_build_array(%s::text, '',"
+            " (SELECT period_from FROM budget_sums), 60))",
+            (NODE,),
+        )
+        assert (await hold(database, node_hold(2, 100))).refused == {}
+        await end(database, 1, 70)
+        rows = await database.fetch_all(
+            "SELECT spent_nano_usd, held_nano_usd, excess_nano_usd FROM budget_sums ORDER BY 1"
+        )
+        assert rows == [(0, 100, 0), (70, 0, 10)]
+
+
+async def test_a_clock_that_goes_back_reopens_no_period(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100, scope="every_end_user", period="day")
+        mine = [NodeHold(NODE, "a", 100)]
+        await hold(database, node_hold(1, 100, mine))
+        for table in ("budget_sums", "budget_periods"):  # as if today were yesterday
+            await database.execute(
+                f"UPDATE {table} SET period_from = period_from + interval '1 day', period_to ="
+                " period_to + interval '1 day'"
+            )
+        await database.execute(
+            "UPDATE holds SET budgets = json_build_array(json_build_array(%s::text, 'a',"
+            " (SELECT period_from FROM budget_sums), 100))",
+            (NODE,),
+        )
+        for name, reason in (("a", {0: "budget"}), ("b", {})):
+            one = node_hold(2, 100, [NodeHold(NODE, name, 100)])
+            assert (await hold(database, one)).refused == reason
+        assert await database.fetch_all("SELECT count(DISTINCT period_from) FROM budget_sums") == [
+            (1,)
+        ]
+
+
+async def test_a_node_that_has_not_begun_holds_nothing(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 0, starts="-1 hour")
+        assert (await hold(database, node_hold(1, 50))).refused == {}
+        await end(database, 1, 50)
+        assert await sums_of(database) == {}
+
+
+async def test_a_limit_of_nothing_refuses_all_that_costs(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 0, warn_at=[80])
+        assert (await hold(database, node_hold(1, 1))).refused == {0: "budget"}
+        assert (await hold(database, node_hold(2, 0))).refused == {}
+        await end(database, 2, 0)
+        assert await events_of(database) == [("budget.exhausted", NODE, 100, "0", "0")]
+
+
+async def test_nodes_that_warn_count_and_refuse_nothing(database_url: str) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100, action="warn", warn_at=[50, 100])
+        applied = await hold(database, node_hold(1, 60), node_hold(2, 60))
+        assert (applied.refused, applied.warned) == ({}, {})
+        assert await sums_of(database) == {(NODE, ""): (0, 0, 0, 0)}
+        await end(database, 1, 60)
+        await end(database, 2, 60)
+        assert await sums_of(database) == {(NODE, ""): (120, 0, 0, 120)}
+        assert (await hold(database, node_hold(3, 1))).warned == {0: (NODE,)}
+        assert await events_of(database) == [
+            ("budget.warning", NODE, 50, "0.00000006", "0"),
+            ("budget.warning", NODE, 100, "0.00000012", "0"),
+            ("budget.exhausted", NODE, 100, "0.00000012", "0"),
+        ]
+
+
+async def test_each_warning_is_written_once_and_armed_again_by_a_raised_limit(
+    database_url: str,
+) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100, warn_at=[50, 80])
+        for number, cost in ((1, 49), (2, 1), (3, 20)):
+            await hold(database, node_hold(number, cost))
+            await end(database, number, cost)
+        written = [("budget.warning", NODE, 50, "0.00000005", "0")]
+        assert await events_of(database) == written
+        for number in (4, 5):
+            assert (await hold(database, node_hold(number, 50))).refused == {0: "budget"}
+        written.append(("budget.exhausted", NODE, 100, "0.00000007", "0"))
+        assert await events_of(database) == written
+        await database.execute("UPDATE budgets SET limit_nano_usd = 200")
+        await hold(database, node_hold(6, 30, version=2))
+        await end(database, 6, 30)
+        written.append(("budget.warning", NODE, 50, "0.0000001", "0"))
+        assert await events_of(database) == written
+        assert (await hold(database, node_hold(7, 101, version=2))).refused == {0: "budget"}
+        written.append(("budget.exhausted", NODE, 100, "0.0000001", "0"))
+        assert await events_of(database) == written
+        # Lowered to what is spent already: told at once.
+        await database.execute("UPDATE budgets SET limit_nano_usd = 120")
+        written.append(("budget.warning", NODE, 80, "0.0000001", "0"))
+        assert await events_of(database) == written
+
+
+async def test_a_run_has_the_least_ceiling_that_anyone_names(database_url: str) -> None:
+    async with ledger(database_url) as database:
+
+        def of(run: str, amount: int, ceiling: int | None = None) -> list[NodeHold]:
+            return [NodeHold("run", run, amount, ceiling)]
+
+        free = node_hold(1, 500, of("r", 500), version=0)
+        assert (await hold(database, free)).refused == {}
+        named = node_hold(2, 60, of("r", 60, 100), version=0)
+        assert (await hold(database, named)).refused == {}
+        await end(database, 1, 500)  # before it was named: not counted
+        assert await sums_of(database) == {("run", "r"): (0, 60, 0, 0)}
+        higher = node_hold(3, 41, of("r", 41, 1000), version=0)
+        applied = await hold(database, higher)
+        assert applied.budgets[0].limit_nano_usd == 100
+        assert (applied.budgets[0].budget_id, applied.budgets[0].subject) == ("run", "r")
+        lower = node_hold(4, 1, of("r", 1, 50), version=0)
+        assert (await hold(database, lower)).budgets[0].remaining_nano_usd == 0
+        unnamed = node_hold(5, 1, of("r", 1), version=0)
+        assert (await hold(database, unnamed)).refused == {0: "budget"}
+        other = node_hold(6, 900, of("s", 900), version=0)
+        assert (await hold(database, other)).refused == {}
+        await database.execute("UPDATE accounts SET run_ceilings = 100000")
+        another = node_hold(7, 1, of("t", 1, 5), version=0)
+        assert (await hold(database, another)).refused == {0: "too_many_runs"}
+        await database.execute("UPDATE accounts SET run_ceilings = 1")
+
+
+async def test_a_correction_books_to_the_same_sums_without_passing_the_limit(
+    database_url: str,
+) -> None:
+    async with ledger(database_url) as database:
+        await make_node(database, 100)
+        await hold(database, node_hold(1, 80))
+        recovered = encode_settlement(facts(1), outcome(10, "interrupted"), is_recovery=True)
+        await apply(database, PROCESS, Batch(settlements=[recovered]))
+        assert await sums_of(database) == {(NODE, ""): (10, 0, 0, 0)}
+        assert (await hold(database, node_hold(2, 90))).refused == {}  # what was given free
+        await end(database, 1, 70)
+        # What it held is held by another: the rest of its true cost is excess.
+        assert await sums_of(database) == {(NODE, ""): (70, 90, 0, 60)}
+        await end(database, 2, 0)
