@@ -1,5 +1,6 @@
--- Adds new rows of the log to its sums, whichever statement inserts them. The inserting transaction holds the lock of
--- the rows' accounts (`ledger_apply`), so that no other changes these sums.
+-- Adds new rows of the log to its sums, whichever statement inserts them, and writes their events while anyone wants these
+-- (`events_of_calls` those of changed rows). The inserting transaction holds the lock of the rows' accounts
+-- (`ledger_apply`), so that no other changes these sums.
 CREATE OR REPLACE FUNCTION call_logs_roll_up() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO call_log_rollups AS r
@@ -29,6 +30,9 @@ BEGIN
             input_tokens = r.input_tokens + excluded.input_tokens,
             output_tokens = r.output_tokens + excluded.output_tokens,
             cached_tokens = r.cached_tokens + excluded.cached_tokens;
+    END IF;
+    IF TG_OP = 'INSERT' AND EXISTS (SELECT FROM event_call_readers) THEN
+        PERFORM event_of_call(request_id, created_at) FROM new_rows ORDER BY id;
     END IF;
     RETURN NULL;
 END $$;
