@@ -15,7 +15,7 @@ DECLARE
     most   bigint;
     change bigint;
     leased bigint;
-    found  json[] := '{}';
+    leases json[] := '{}';
 BEGIN
     FOR want IN
         SELECT c ->> 0 AS account_id, c ->> 1 AS budget_id, c ->> 2 AS subject, (c ->> 3)::timestamptz AS begins,
@@ -38,7 +38,7 @@ BEGIN
                 WHERE l.process_id = p_process AND l.account_id = want.account_id AND l.budget_id = want.budget_id
                     AND l.subject = want.subject AND l.period_from = want.begins AND l.amount_nano_usd = 0;
             END IF;
-            found := found || json_build_array(want.account_id, want.budget_id, want.subject, want.begins, NULL,
+            leases := leases || json_build_array(want.account_id, want.budget_id, want.subject, want.begins, NULL,
                 coalesce(leased - change, 0), false, NULL);
             CONTINUE;
         END IF;
@@ -74,7 +74,7 @@ BEGIN
             WHERE s.account_id = ANY (ARRAY[want.account_id]) AND s.budget_id = ANY (ARRAY[want.budget_id])
                 AND s.subject = ANY (ARRAY[want.subject]) AND s.period_from = ANY (ARRAY[sum.period_from]);
         END IF;
-        found := found || budget_leased(p_process, sum, most);
+        leases := leases || budget_leased(p_process, sum, most);
     END LOOP;
-    RETURN array_to_json(found);
+    RETURN array_to_json(leases);
 END $$;
