@@ -427,6 +427,7 @@ def make_console(
         metrics=process.metrics,
         http=http,
         secret=store.secret,
+        end_users=store.end_users,
         clock=process.clock,
         gateway_url=lambda: public.url,
         tls=tls,

@@ -105,7 +105,7 @@ class EndUsers:
     """
 
     def __init__(self, key: EndUserKey, mode: Callable[[], str]) -> None:
-        self._key = key
+        self.key = key
         self._mode = mode
 
     @property
@@ -121,7 +121,7 @@ class EndUsers:
         if mode == "off":
             return None
         if mode == "digest" or not is_end_user(name):
-            return self._key.digest(account_id, name)
+            return self.key.digest(account_id, name)
         return name
 
 

@@ -42,6 +42,7 @@ from gw.console.tasks import TasksHandler
 from gw.console.tokens import TokensHandler
 from gw.http.admin import AdminServer
 from gw.http.served_path import rules_of
+from gw.keys.end_users import EndUserKey
 from gw.keys.secret import Secret
 from metrics.prometheus import Metrics
 
@@ -149,6 +150,7 @@ def make_console(
     metrics: Metrics,
     http: UpstreamClient,
     secret: Secret,
+    end_users: EndUserKey,
     clock: Clock,
     gateway_url: Callable[[], str],
     tls: ssl.SSLContext | None,
@@ -171,6 +173,7 @@ def make_console(
         metrics=metrics,
         http=http,
         secret=secret,
+        end_users=end_users,
         clock=clock,
         new_id=new_call_id,
         cursors=CursorSeal(*secret.subkeys("gw console cursors")),

@@ -14,7 +14,7 @@ from actors.wallet import receipt
 from actors.wallet.money import format_usd
 from gw.api.logs import detail
 from gw.api.logs.cursor import LogCursor, PagePosition
-from gw.api.logs.filters import STATUSES, TOKEN_BILLED, UNIT_TYPES
+from gw.api.logs.filters import ATTRIBUTED, STATUSES, TOKEN_BILLED, UNIT_TYPES
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import CallRecord, find_ref, read_ref
@@ -32,7 +32,11 @@ PORTION = 200
 CSV_ROWS_MAX = 50_000
 SETTLE_SECONDS = 2.0
 # The parameters of the filter's form, and the periods that it offers.
-FILTERS = ("status", "unit_type", "model", "error_code", "key_id", "ref", "period", "from", "to")
+FILTERS = (
+    *("status", "unit_type", "model", "error_code", "key_id", "ref"),
+    *ATTRIBUTED,
+    *("period", "from", "to"),
+)
 CSV_COLUMNS = (
     "id",
     "created_at",
@@ -52,6 +56,8 @@ CSV_COLUMNS = (
     "cost_usd",
     "latency_ms",
     "task_id",
+    *ATTRIBUTED,
+    "labels",
 )
 
 
@@ -70,7 +76,13 @@ class ListedHandler(ConsoleHandler):
         def see(scope: Scope) -> Visibility:
             return Visibility(scope, account_id, None)
 
-        return read_list_query(query, see=see, seal=self.services.cursors, now=self.now)
+        return read_list_query(
+            query,
+            see=see,
+            seal=self.services.cursors,
+            end_users=self.services.end_users,
+            now=self.now,
+        )
 
 
 # Keys to choose from as a filter of calls.
@@ -158,6 +170,7 @@ class CallsFileHandler(ListedHandler):
         await self.finish()
 
     def _line(self, row: LogRow) -> Sequence[Any]:
+        said = row.attribution or {}
         message = row.error_message and self.services.current.redact(row.error_message)
         return (
             row.id,
@@ -178,6 +191,8 @@ class CallsFileHandler(ListedHandler):
             format_usd(row.cost_nano_usd),
             row.latency_ms,
             row.task_id,
+            *(said.get(name) for name in ATTRIBUTED),
+            ", ".join(f"{key}={value}" for key, value in said.get("labels", {}).items()) or None,
         )
 
 

@@ -44,6 +44,7 @@ from gw.cursors import BadCursor, Position, read_position
 from gw.errors import GatewayError
 from gw.http.admin import is_inner
 from gw.http.served_path import PathHandler, PathRefused, ServedPath
+from gw.keys.end_users import EndUserKey
 from gw.keys.secret import Secret
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -81,6 +82,7 @@ class ConsoleServices:
     metrics: Metrics
     http: UpstreamClient
     secret: Secret
+    end_users: EndUserKey
     clock: Clock
     new_id: Callable[[], UUID]
     cursors: CursorSeal

@@ -33,6 +33,7 @@ from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
 from gw.api.logs.visibility import Scope, Visibility
+from gw.keys.end_users import EndUserKey
 from loadtests.rig.machine import cpu_seconds, free_ports
 from loadtests.rig.process import started
 from loadtests.rig.processes import gw, serve
@@ -64,6 +65,7 @@ async def fill(database: Database, rows: int) -> datetime:
 
 
 ROUNDS = 3
+END_USERS = EndUserKey(b"a key for tests only")
 SEAL = CursorSeal(b"of no use to anybody else")
 _MILLISECONDS = re.compile(r"(?:Planning|Execution) Time: ([\d.]+) ms")
 
@@ -142,7 +144,7 @@ def _list_query(query: str, now: datetime) -> LogListQuery:
         middle = first.window.start + (first.window.end - first.window.start) / 2
         cursor = LogCursor(first.window, first.order, PagePosition(middle, 2**40))
         query = query.replace("cursor=middle", "cursor=" + SEAL.write(cursor, first.visibility))
-    return read_list_query(parse_qs_bytes(query), see=_see, seal=SEAL, now=now)
+    return read_list_query(parse_qs_bytes(query), see=_see, seal=SEAL, end_users=END_USERS, now=now)
 
 
 def _see(scope: Scope) -> Visibility:

@@ -1,9 +1,10 @@
 """Rows of the call log as plain Python, written straight into the table."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from actors.store.database import Database
@@ -25,6 +26,7 @@ class Row:
     cost_nano_usd: int = 0
     input_tokens: int = 0
     task_id: str | None = None
+    attribution: Mapping[str, Any] | None = None
     id: int = 0
 
     @property
@@ -45,13 +47,15 @@ async def write_rows(database: Database, rows: Iterable[Row]) -> list[Row]:
     found = await database.fetch_all(
         "INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol,"
         " model, status, unit_type, unit_count, error_code, error_message, input_tokens,"
-        " output_tokens, cached_tokens, cost_nano_usd, latency_ms, task_id)"
+        " output_tokens, cached_tokens, cost_nano_usd, latency_ms, task_id, attribution)"
         " SELECT created_at, created_at, account_id, key_id, request_id, 'chat', model, status,"
         " unit_type, CASE WHEN unit_type IS NOT NULL THEN 2 END, error_code, error_message,"
-        " input_tokens, 2 * input_tokens, input_tokens / 2, cost_nano_usd, 7, task_id"
+        " input_tokens, 2 * input_tokens, input_tokens / 2, cost_nano_usd, 7, task_id,"
+        " CASE json_typeof(attribution) WHEN 'object' THEN attribution END"
         " FROM json_to_recordset(%s) AS x(created_at timestamptz, account_id text, key_id text,"
         " request_id uuid, model text, status text, unit_type text, error_code text,"
-        " error_message text, input_tokens bigint, cost_nano_usd bigint, task_id text)"
+        " error_message text, input_tokens bigint, cost_nano_usd bigint, task_id text,"
+        " attribution json)"
         " RETURNING request_id::text, id",
         (json.dumps(written),),
     )

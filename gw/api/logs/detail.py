@@ -127,6 +127,7 @@ def gateway_pairs(
         "status": record.status,
         "error_code": record.error_code,
         "error": redact(record.error_message) if record.error_message else None,
+        **_attributed(record),
         **_correction(record),
         **_route(record, redact),
         **_translation(detail),
@@ -134,6 +135,13 @@ def gateway_pairs(
         **_money(record, credits_per_usd),
     }
     return [_pair(name, str(value)) for name, value in facts.items() if value is not None]
+
+
+def _attributed(record: CallRecord) -> dict[str, str]:
+    """Return for whom the call was made."""
+    attribution = dict(record.attribution or {})
+    labels = attribution.pop("labels", {})
+    return {**attribution, **{f"label.{key}": value for key, value in labels.items()}}
 
 
 def _correction(record: CallRecord) -> dict[str, str]:

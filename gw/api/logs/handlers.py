@@ -18,6 +18,7 @@ from actors.clock import Clock
 from gw.api.handler import ApiHandler
 from gw.api.logs import detail, summary
 from gw.api.logs.cursor import LogCursor, PagePosition
+from gw.api.logs.grouping import key_ids
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import find, read_ref
@@ -102,6 +103,7 @@ class LogListHandler(LogsHandler):
             self.request.query_arguments,
             see=self.visibility,
             seal=logs.cursors,
+            end_users=self.services.end_users.key,
             now=_now(self.services.clock),
         )
         await until_settled(self.services, query.visibility.account_id)
@@ -143,7 +145,7 @@ class SummaryHandler(LogsHandler):
         query = summary.read_summary_query(
             self.request.query_arguments, see=self.visibility, now=now
         )
-        question = (query.visibility, query.asked)
+        question = (query.visibility, query.asked, *((query.by,) if query.by else ()))
         self.write(
             await self.logs.summaries.get_summary(question, lambda: self._summary(query, now))
         )
@@ -151,8 +153,9 @@ class SummaryHandler(LogsHandler):
     async def _summary(self, query: summary.SummaryQuery, now: datetime) -> bytes:
         logs = self.logs
         await until_settled(self.services, query.visibility.account_id)
-        sums = await summary.read_sums(logs.database, query.visibility, query.window, now)
-        return dumps(summary.show_summary(query, sums, logs.credits_per_usd))
+        sums = await summary.read_sums(logs.database, query.visibility, query.window, now, query.by)
+        names = await summary.names_of_keys(logs.database, key_ids(query.by, sums["group"]))
+        return dumps(summary.show_summary(query, sums, logs.credits_per_usd, names))
 
 
 def _now(clock: Clock) -> datetime:

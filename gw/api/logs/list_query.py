@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 from gw.api.logs.cursor import CursorSeal, Order, PagePosition
@@ -13,6 +14,7 @@ from gw.api.logs.parameters import Parameters, refuse
 from gw.api.logs.visibility import Scope, Visibility, read_visibility
 from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
 from gw.cursors import BadCursor
+from gw.keys.end_users import EndUserKey
 
 ORDERS = ("desc", "asc")
 INCLUDES = ("attempts", "in_flight", "none")
@@ -38,6 +40,7 @@ def read_list_query(
     *,
     see: Callable[[Scope], Visibility],
     seal: CursorSeal,
+    end_users: EndUserKey,
     now: datetime,
 ) -> LogListQuery:
     """Parse and validate the whole query. `see` raises 403, the rest is 400.
@@ -49,7 +52,7 @@ def read_list_query(
     visibility = read_visibility(parameters, see)
     order = cast(Order | None, parameters.choice("order", ORDERS))
     include = parameters.choices("include", INCLUDES) or ("attempts",)
-    filters = read_filters(parameters)
+    filters = read_filters(parameters, partial(end_users.digest, visibility.account_id))
     # Clients with a reference rarely know the age of its row (reference 6.3).
     of_any_age = "all" if filters.ref is not None else DEFAULT_PERIOD
     window = read_window(parameters, now, default_period=of_any_age)

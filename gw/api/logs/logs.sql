@@ -14,6 +14,11 @@ account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
     AND (%(unit_types)s::text[] IS NULL OR unit_type = ANY (%(unit_types)s)
         OR %(token_billed)s AND unit_type IS NULL)
     AND (%(error_codes)s::text[] IS NULL OR error_code = ANY (%(error_codes)s))
+    AND (%(end_users)s::text[] IS NULL OR attribution ->> 'end_user' = ANY (%(end_users)s))
+    AND (%(sessions)s::text[] IS NULL OR attribution ->> 'session' = ANY (%(sessions)s))
+    AND (%(runs)s::text[] IS NULL OR attribution ->> 'run' = ANY (%(runs)s))
+    AND (%(labels)s::json IS NULL OR NOT EXISTS (
+        SELECT FROM json_each(%(labels)s::json) f WHERE (f.value::jsonb ? (attribution -> 'labels' ->> f.key)) IS NOT TRUE))
 
 -- in_bucket --
 -- The same for a sum: whether it may count rows that pass.
@@ -52,6 +57,37 @@ CROSS JOIN LATERAL (
 ) hour
 ORDER BY %(direction)s * extract(epoch FROM hour.bucket)
 
+-- attributed_days --
+-- The days of rows that have one of these values, in the order of the page, with their numbers.
+SELECT day.start, sum(r.requests)::bigint
+FROM generate_series(greatest(%(first_day)s::timestamptz, (
+        SELECT date_trunc('day', min(bucket), 'UTC') FROM call_log_attributed
+        WHERE account_id = %(account)s AND hours = 24 AND what = %(what)s)),
+    least(%(last)s::timestamptz, (
+        SELECT max(bucket) FROM call_log_attributed
+        WHERE account_id = %(account)s AND hours = 24 AND what = %(what)s)), '1 day') AS day (start)
+CROSS JOIN LATERAL (
+    SELECT requests FROM call_log_attributed
+    WHERE account_id = %(account)s AND hours = 24 AND what = %(what)s AND bucket = day.start AND value = ANY (%(values)s)
+        AND (%(key)s IS NULL OR key_id = %(key)s)
+    OFFSET 0
+) r
+GROUP BY 1 ORDER BY %(direction)s * extract(epoch FROM day.start)
+
+-- attributed_hours --
+-- The same for the hours of some days.
+SELECT hour.start, sum(r.requests)::bigint
+FROM unnest(%(days)s::timestamptz[]) AS day (start)
+CROSS JOIN LATERAL generate_series(day.start, day.start + interval '23 hours', '1 hour') AS hour (start)
+CROSS JOIN LATERAL (
+    SELECT requests FROM call_log_attributed
+    WHERE account_id = %(account)s AND hours = 1 AND what = %(what)s AND bucket = hour.start AND value = ANY (%(values)s)
+        AND (%(key)s IS NULL OR key_id = %(key)s)
+    OFFSET 0
+) r
+WHERE hour.start BETWEEN %(first_hour)s AND %(last)s
+GROUP BY 1 ORDER BY %(direction)s * extract(epoch FROM hour.start)
+
 -- in_buckets --
 -- A page from some hours or days, by whichever index fits the filters; OFFSET keeps them separate.
 WITH page AS (
@@ -78,7 +114,8 @@ ORDER BY %(direction)s * extract(epoch FROM r.created_at), %(direction)s * r.id 
 
 -- in_flight --
 -- Jobs that have not settled, the newest first, once they own their holds; a call with a synchronous response is none.
-SELECT j.id, j.call_id::text, j.submitted_at, j.key_id, k.name, k.prefix, j.model, h.amount_nano_usd
+SELECT j.id, j.call_id::text, j.submitted_at, j.key_id, k.name, k.prefix, j.model, h.amount_nano_usd,
+    h.call -> 'attribution'
 FROM jobs j JOIN holds h ON h.call_id = j.call_id LEFT JOIN keys k ON k.id = j.key_id
 WHERE j.account_id = %(account)s AND (%(key)s IS NULL OR j.key_id = %(key)s)
     AND j.kind = ANY ('{video,music,speech,avatar}') AND j.state = ANY ('{queued,running}')

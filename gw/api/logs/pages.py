@@ -5,6 +5,8 @@ ref              by the index of request ids, and of task ids
 filters          the sums per day, then per hour, show which of them have rows that pass, and
                  how many. Few rows in the hours that fill the page: these are searched, by
                  the suitable index. Many: a walk down an index ends soon.
+whom it was for  the same by the sums of one of these values. With another filter beside it they
+                 show how many may pass.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any
 
 from actors.store.database import Database
 from actors.store.queries import load
-from gw.api.logs.filters import TOKEN_BILLED, Filters
+from actors.wallet.storable import to_json
+from gw.api.logs.filters import LABEL, TOKEN_BILLED, Filters
 from gw.api.logs.list_query import LogListQuery
 from gw.api.logs.rows import InFlightJob, LogRow
 from gw.instants import midnight
@@ -52,6 +55,8 @@ async def _search(
     database: Database, query: LogListQuery, params: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     """Return the page of a list with filters."""
+    if query.filters.attributed:
+        return await _search_attributed(database, query, params)
     width = _DAY
     busy = enough(await _busy(database, "busy_days", params), width, params)
     if not (has_own_index(query) and _rows(busy) <= SORTED_ROWS_MAX):
@@ -60,6 +65,30 @@ async def _search(
         days = [day for day, _ in busy]
         hours = await _busy(database, "busy_hours", {**params, "days": days})
         busy = enough(hours, width, params)
+    return await _read_busy(database, query, params, busy, width)
+
+
+async def _search_attributed(
+    database: Database, query: LogListQuery, params: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    """Return the page of a list with a filter by whom calls were for."""
+    (what, values), *others = query.filters.attributed
+    is_exact = not (others or query.filters.has_lists)
+    where = {**params, "what": what, "values": list(values)}
+    busy = await _busy(database, "attributed_days", where)
+    if is_exact:
+        busy = enough(busy, _DAY, params)
+    days = [day for day, _ in busy]
+    busy = await _busy(database, "attributed_hours", {**where, "days": days})
+    if is_exact:
+        busy = enough(busy, _HOUR, params)
+    return await _read_busy(database, query, params, busy, _HOUR)
+
+
+async def _read_busy(
+    database: Database, query: LogListQuery, params: dict[str, Any], busy: Busy, width: timedelta
+) -> list[tuple[Any, ...]]:
+    """Return the page from days or hours that are enough for it."""
     if not busy:
         return []
     buckets = [start for start, _ in busy]
@@ -149,5 +178,19 @@ def _filter_parameters(filters: Filters) -> dict[str, Any]:
         "token_billed": TOKEN_BILLED in filters.unit_types,
         "error_codes": list(filters.error_codes) or None,
         "ref": filters.ref,
+        **_attributed_parameters(filters),
         "trace": str(trace) if trace is not None else None,
+    }
+
+
+def _attributed_parameters(filters: Filters) -> dict[str, Any]:
+    found = {what: list(values) for what, values in filters.attributed}
+    labels = {
+        what.removeprefix(LABEL): values for what, values in found.items() if what.startswith(LABEL)
+    }
+    return {
+        "end_users": found.get("end_user"),
+        "sessions": found.get("session"),
+        "runs": found.get("run"),
+        "labels": to_json(labels) if labels else None,
     }

@@ -50,6 +50,14 @@ class Parameters:
             raise refuse(name, f"takes at most {WORDS_MAX} values.")
         return tuple(found)
 
+    def count(self, name: str) -> int:
+        """Return how many values a parameter has that are not empty."""
+        return len(self._values(name))
+
+    def beginning(self, prefix: str) -> tuple[str, ...]:
+        """Return the names of parameters that begin so and have a value."""
+        return tuple(name for name in self._query if name.startswith(prefix) and self._values(name))
+
     def choice(self, name: str, allowed: Collection[str]) -> str | None:
         """Return one of the allowed words, or None."""
         value = self.text(name)

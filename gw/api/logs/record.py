@@ -44,6 +44,7 @@ class CallRecord:
     cost_nano_usd: int
     latency_ms: int
     task_id: str | None
+    attribution: Mapping[str, Any] | None
     attempts: Sequence[Mapping[str, Any]]
     detail: Mapping[str, Any]
     # The row before its call's true settlement; None if it was never corrected.

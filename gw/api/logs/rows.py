@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 from uuid import UUID
 
 import msgspec
@@ -61,6 +61,7 @@ class InFlightJob:
     key_prefix: str | None
     model: str | None
     hold_nano_usd: int
+    attribution: Mapping[str, Any] | None = None
 
 
 def row_of_event(data: Mapping[str, Any]) -> LogRow:
@@ -95,7 +96,18 @@ class ShownAttempt(TypedDict):
     error_message: _ErrorMessage
 
 
-class ShownRow(TypedDict):
+class Attributed(TypedDict):
+    """For whom a call was made; what its client did not say is missing."""
+
+    end_user: NotRequired[Annotated[str, Meta(description="The end user: a name, or its digest.")]]
+    session: NotRequired[
+        Annotated[str, Meta(description="The conversation that the client named: 16 hex digits.")]
+    ]
+    run: NotRequired[Annotated[str, Meta(description="The run that the call belongs to.")]]
+    labels: NotRequired[Annotated[dict[str, str], Meta(description="The labels of the call.")]]
+
+
+class ShownRow(Attributed):
     """One call, written once when it has ended."""
 
     object: Annotated[Literal["log"], Meta(description="Always `log`.")]
@@ -147,7 +159,7 @@ class ShownRow(TypedDict):
     ]
 
 
-class ShownJob(TypedDict):
+class ShownJob(Attributed):
     """A task that has not ended, and so has no row yet."""
 
     object: Annotated[Literal["log.in_flight"], Meta(description="Always `log.in_flight`.")]
@@ -203,6 +215,8 @@ class Rendering:
         }
         if with_attempts:
             shown["attempts"] = [self._attempt(attempt) for attempt in attempts]
+        if row.attribution is not None:
+            shown.update(cast(Any, row.attribution))
         return shown
 
     def settled(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +227,7 @@ class Rendering:
 
     def job(self, job: InFlightJob) -> ShownJob:
         """Return one job under way: the facts known before its row exists, and its hold."""
-        return {
+        shown: ShownJob = {
             "object": "log.in_flight",
             "task_id": job.task_id,
             "request_id": UUID(job.request_id).hex,
@@ -224,6 +238,9 @@ class Rendering:
             "model": job.model,
             "held": format_credits(job.hold_nano_usd, self.credits_per_usd),
         }
+        if job.attribution is not None:
+            shown.update(cast(Any, job.attribution))
+        return shown
 
     def _attempt(self, attempt: Mapping[str, Any]) -> ShownAttempt:
         return {

@@ -6,14 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from msgspec import Meta
 
-from actors.store.database import Database
 from actors.store.queries import load
+from actors.store.session import Statements
 from actors.wallet.money import format_credits
 from gw.api.logs.filters import STATUSES, refuse_filters
+from gw.api.logs.grouping import (
+    GROUPS_MAX,
+    KEY,
+    ShownGroup,
+    grouped,
+    grouping_parameters,
+    read_grouping,
+)
 from gw.api.logs.parameters import Parameters, refuse
 from gw.api.logs.rows import CURRENCY
 from gw.api.logs.visibility import Scope, Visibility, read_visibility
@@ -30,16 +38,18 @@ MODELS_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryQuery:
-    """The query of a summary. `asked` is the client's window, which stays the same over time."""
+    """The query of a summary. `asked` is the client's window, which stays the same over time; `by`:
+    what its calls are grouped by."""
 
     visibility: Visibility
     window: Window
     asked: tuple[str | None, str | None, str | None]
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallSums:
-    """The sums of one line."""
+    """The sums of one line; by groups "" names those of calls without one."""
 
     name: str
     requests: int
@@ -102,6 +112,16 @@ class LogSummary(TypedDict):
         list[ShownModel],
         Meta(description=f"By model, {MODELS_MAX} at most, those of the highest cost first."),
     ]
+    by: NotRequired[Annotated[str, Meta(description="What `by` named.")]]
+    by_group: NotRequired[
+        Annotated[
+            list[ShownGroup],
+            Meta(
+                description=f"By what `by` named, {GROUPS_MAX} groups at most, those of the highest"
+                " cost first, then all others as one; they add up to `total`."
+            ),
+        ]
+    ]
 
 
 def read_summary_query(
@@ -110,6 +130,7 @@ def read_summary_query(
     """Parse the query of a summary. `see` raises 403, the rest is 400."""
     parameters = Parameters(query)
     visibility = read_visibility(parameters, see)
+    by = read_grouping(parameters, see)
     refuse_filters(parameters)
     window = read_window(parameters, now)
     since, until = parameters.text("from"), parameters.text("to")
@@ -118,30 +139,67 @@ def read_summary_query(
         raise refuse("period", "may not be `all` here: a summary covers at most 365 days.")
     if window.end - window.start > WINDOW_MAX:
         raise refuse("from", "lies more than 365 days before `to`, the most a summary covers.")
-    return SummaryQuery(visibility=visibility, window=window, asked=(since, until, period))
+    asked = since, until, period
+    return SummaryQuery(visibility=visibility, window=window, asked=asked, by=by)
 
 
 async def read_sums(
-    database: Database, visibility: Visibility, window: Window, now: datetime
+    database: Statements,
+    visibility: Visibility,
+    window: Window,
+    now: datetime,
+    by: str | None = None,
 ) -> dict[str, list[CallSums]]:
-    """Return the window's sums by `status`, `day` and `model`. Raises StoreUnavailable."""
+    """Return the window's sums by `status`, `day` and `model`. Raises StoreUnavailable.
+
+    With `by` also by `group`, the largest first, and of the `rest`, which is named by its number.
+    """
     pieces = cover(window, now)
     found = await database.fetch_all(
-        SQL["sums"],
+        grouped(SQL, by),
         {
             "account": visibility.account_id,
             "key": visibility.key_id,
             **part_columns(pieces),
+            **grouping_parameters(by),
         },
     )
-    sums: dict[str, list[CallSums]] = {"status": [], "day": [], "model": []}
+    kinds = ("status", "day", "model", "group", "rest")
+    sums: dict[str, list[CallSums]] = {kind: [] for kind in kinds}
     for kind, name, requests, cost, *tokens in found:
-        sums[kind].append(CallSums(name, requests, int(cost), *tokens))
+        sums[kind].append(CallSums(name or "", requests, int(cost), *tokens))
     return sums
 
 
+async def names_of_keys(database: Statements, ids: Sequence[str]) -> dict[str, str | None]:
+    """Return the names of some keys."""
+    return dict(await database.fetch_all(SQL["names_of_keys"], (list(ids),))) if ids else {}
+
+
+def show_groups(
+    by: str,
+    sums: Mapping[str, Sequence[CallSums]],
+    key_names: Mapping[str, str | None],
+    figures: Callable[[CallSums], ShownSums],
+) -> list[ShownGroup]:
+    """Return the groups in the order read, and the rest; `figures` renders sums."""
+    shown: list[ShownGroup] = []
+    for one in sums["group"]:
+        group: dict[str, Any] = {"group": one.name or None}
+        if by == KEY and one.name:
+            group["key_name"] = key_names.get(one.name)
+        shown.append(cast(ShownGroup, {**group, **figures(one)}))
+    for one in sums["rest"]:
+        rest = {"group": None, "rest": True, "groups": int(one.name)}
+        shown.append(cast(ShownGroup, {**rest, **figures(one)}))
+    return shown
+
+
 def show_summary(
-    query: SummaryQuery, sums: Mapping[str, Sequence[CallSums]], credits_per_usd: Decimal
+    query: SummaryQuery,
+    sums: Mapping[str, Sequence[CallSums]],
+    credits_per_usd: Decimal,
+    key_names: Mapping[str, str | None] | None = None,
 ) -> LogSummary:
     """Return the response's body; days ascend, models descend by cost."""
     by_status = {one.name: one.requests for one in sums["status"]}
@@ -164,7 +222,7 @@ def show_summary(
             "cached_tokens": one.cached_tokens,
         }
 
-    return {
+    summary: LogSummary = {
         "object": "logs.summary",
         "currency": CURRENCY,
         "scope": query.visibility.scope,
@@ -186,3 +244,7 @@ def show_summary(
             for one in models[:MODELS_MAX]
         ],
     }
+    if query.by is not None:
+        summary["by"] = query.by
+        summary["by_group"] = show_groups(query.by, sums, key_names or {}, figures)
+    return summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gw import errors
 from gw.api.logs import filters, handlers, list_query
+from gw.api.logs.grouping import GROUPINGS
 from gw.api.logs.parameters import WORDS_MAX
 from gw.api.logs.summary import WINDOW_MAX, LogSummary
 from gw.api.logs.visibility import SCOPES
@@ -18,6 +19,7 @@ from gw.api.reference.operation import (
     whole,
     words_of,
 )
+from gw.calls.attribution import LABELS_MAX
 
 TAG = "Call logs"
 _SCOPE = (
@@ -58,6 +60,18 @@ LIST = (
                 words_of((*filters.UNIT_TYPES, filters.TOKEN_BILLED)),
             ),
             in_query("error_code", "Only calls with these errors.", texts_of(WORDS_MAX)),
+            in_query("end_user", "Only calls for this end user, by name or digest."),
+            in_query(
+                "session",
+                "Only calls of these conversations, by name or as rows have them.",
+                texts_of(WORDS_MAX),
+            ),
+            in_query("run", "Only calls of these runs.", texts_of(WORDS_MAX)),
+            in_query(
+                f"{filters.LABEL}KEY",
+                f"Only calls with one of these values of a label; at most {LABELS_MAX} keys.",
+                texts_of(WORDS_MAX),
+            ),
             in_query("ref", "Only the call of this task id, request id or trace."),
             in_query(
                 "order", "`desc`: newest first.", one_of(list_query.ORDERS, list_query.ORDERS[0])
@@ -93,6 +107,11 @@ SUMMARY = (
                 one_of([one for one in PERIODS if one != "all"], DEFAULT_PERIOD),
             ),
             *_WINDOW,
+            in_query(
+                "by",
+                f"What the calls are grouped by, beside: one of {', '.join(GROUPINGS)}. `user`, of"
+                " the keys, needs account-wide log access.",
+            ),
         ),
         responses=answers(LogSummary, "The sums."),
         raises=_RAISED,

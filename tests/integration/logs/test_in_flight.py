@@ -10,9 +10,11 @@ from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.list_query import read_list_query
 from gw.api.logs.pages import read_in_flight
 from gw.api.logs.rows import Rendering
+from gw.keys.end_users import EndUserKey
 from tests.integration.logs.model import see
 from tests.integration.logs.table import NOW, Table
 
+END_USERS = EndUserKey(b"a key for tests only")
 SUBMITTED = datetime(2026, 11, 3, 12, tzinfo=UTC)
 
 
@@ -49,7 +51,9 @@ def test_jobs_of_what_the_key_sees_are_shown_with_what_they_hold(table: Table) -
         shown = {}
         narrow, foreign = (f"scope=account&key_id={key}" for key in ("key_b", "key_z"))
         for query in ("", "scope=account", narrow, foreign):
-            read = read_list_query(parse_qs_bytes(query), see=see, seal=CursorSeal(b"k"), now=NOW)
+            read = read_list_query(
+                parse_qs_bytes(query), see=see, seal=CursorSeal(b"k"), end_users=END_USERS, now=NOW
+            )
             jobs = await read_in_flight(table.database, read)
             shown[query] = [rendering.job(job) for job in jobs]
         assert shown[""] == [

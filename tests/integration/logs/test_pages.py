@@ -20,6 +20,7 @@ from gw.api.logs.filters import STATUSES
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
+from gw.keys.end_users import EndUserKey
 from tests.integration.logs.model import expected, see, window_of
 from tests.integration.logs.table import ACCOUNTS, HOURS_APART, NOW, START, Table, fill
 from tests.support.call_log import Row
@@ -108,12 +109,13 @@ def list_queries(draw: st.DrawFn) -> dict[str, Any]:
     return parameters
 
 
+END_USERS = EndUserKey(b"a key for tests only")
 SEAL = CursorSeal(b"k" * 32)
 
 
 def read(parameters: dict[str, str], now: datetime = NOW) -> LogListQuery:
     query = {name: [value.encode()] for name, value in parameters.items()}
-    return read_list_query(query, see=see, seal=SEAL, now=now)
+    return read_list_query(query, see=see, seal=SEAL, end_users=END_USERS, now=now)
 
 
 async def listed(database: Database, parameters: dict[str, str]) -> list[int]:

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gw import app
 from gw.api.endpoint import Endpoint
+from gw.api.logs.filters import ATTRIBUTED
 from gw.api.logs.list_query import read_list_query
 from gw.api.logs.summary import read_summary_query
 from gw.api.logs.visibility import Visibility
@@ -23,6 +24,7 @@ from gw.api.reference.paths import shown_paths
 from gw.api.reference.schemas import Undescribed
 from gw.http.cors import EXPOSED
 from gw.instants import EPOCH
+from gw.keys.end_users import EndUserKey
 from loadtests.rig.response import Response
 from tests.support.aio import run
 from tests.support.rows import cases, each
@@ -145,22 +147,25 @@ def names_read(read: Any) -> set[str]:
     return names
 
 
+END_USERS = EndUserKey(b"a key for tests only")
+
+
 def see(scope: Any) -> Visibility:
     return Visibility("key", "acct_1", "key_1")
 
 
 def test_the_parameters_of_the_log_are_those_that_it_reads() -> None:
     def read(query: Any) -> None:
-        read_list_query(query, see=see, seal=None, now=EPOCH)  # type: ignore[arg-type]
+        read_list_query(query, see=see, seal=None, end_users=END_USERS, now=EPOCH)  # type: ignore[arg-type]
 
     (listed,) = logs_reference.LIST
-    assert {one.name for one in listed.parameters} == names_read(read)
+    assert {one.name for one in listed.parameters} - {"label.KEY"} == names_read(read)
 
 
 def test_the_parameters_of_a_summary_are_those_that_it_reads() -> None:
     (summary,) = logs_reference.SUMMARY
     read = names_read(lambda query: read_summary_query(query, see=see, now=EPOCH))
-    refused_there = {"model", "status", "unit_type", "error_code", "ref"}
+    refused_there = {"model", "status", "unit_type", "error_code", "ref", *ATTRIBUTED}
     assert {one.name for one in summary.parameters} == read - refused_there
 
 

@@ -73,6 +73,7 @@ class World:
             metrics=self.metrics,
             http=nothing,
             secret=nothing,
+            end_users=nothing,
             clock=self.clock,
             new_id=uuid4,
             cursors=nothing,

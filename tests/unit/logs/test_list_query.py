@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
+from channels.conversation import label_of
 from gw.api.logs.cursor import CursorSeal, LogCursor, PagePosition
 from gw.api.logs.filters import Filters
 from gw.api.logs.list_query import LogListQuery, read_list_query
@@ -16,9 +17,11 @@ from gw.api.logs.pages import enough
 from gw.api.logs.visibility import Scope, Visibility
 from gw.api.logs.window import EARLIEST, LATEST, Window
 from gw.errors import GatewayError
+from gw.keys.end_users import EndUserKey
 from tests.support.rows import cases
 
 NOW = datetime(2026, 11, 21, 8, 30, 15, 250_000, tzinfo=UTC)
+END_USERS = EndUserKey(b"a key for tests only")
 SEAL = CursorSeal(b"k" * 32)
 OWN = Visibility("key", "acct_1", "key_1")
 WHOLE = Visibility("account", "acct_1", None)
@@ -35,7 +38,7 @@ def see(scope: Scope) -> Visibility:
 
 def read(query: str = "") -> LogListQuery:
     arguments = parse_qs_bytes(query.encode(), keep_blank_values=True)
-    return read_list_query(arguments, see=see, seal=SEAL, now=NOW)
+    return read_list_query(arguments, see=see, seal=SEAL, end_users=END_USERS, now=NOW)
 
 
 def _bytes(text: str) -> bytes:
@@ -259,7 +262,7 @@ def test_a_key_narrows_the_account_scope() -> None:
 )
 def test_whatever_comes_is_read_or_refused(query: dict[str, list[bytes]]) -> None:
     try:
-        found = read_list_query(query, see=see, seal=SEAL, now=NOW)
+        found = read_list_query(query, see=see, seal=SEAL, end_users=END_USERS, now=NOW)
     except GatewayError as error:
         status, code = error.http_status, error.kind.code
     else:
@@ -331,3 +334,28 @@ def test_hour_counts_whose_rows_are_all_still_to_be_shown(
 ) -> None:
     params = {"first": OLDEST, "last": END, "after_at": None, "limit": 10, **changes}
     assert enough(BUSY, HOUR, params) == BUSY[:hours]
+
+
+def test_filters_by_whom_calls_were_for() -> None:
+    digest = END_USERS.digest(OWN.account_id, "a, b")
+    query = "end_user=a, b&session=s&run=r,q&label.team=x,y&label.a.b=1"
+    assert dict(read(query).filters.attributed) == {
+        "end_user": ("a, b", digest),
+        "session": ("s", label_of("s")),
+        "run": ("r", "q"),
+        "label.team": ("x", "y"),
+        "label.a.b": ("1",),
+    }
+    assert read("end_user=&session=&run=&label.team=").filters == Filters()
+
+
+@cases(
+    "query",
+    "end_user=a&end_user=b",
+    "label.=a",
+    "label.Team=a",
+    f"label.{'k' * 33}=a",
+    "&".join(f"label.k{n}=a" for n in range(9)),
+)
+def test_such_filters_that_are_malformed_are_refused(query: str) -> None:
+    assert refusal(query).startswith("`")

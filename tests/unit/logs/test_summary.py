@@ -67,3 +67,32 @@ def test_the_same_question_stays_the_same_as_time_goes_on() -> None:
     assert read("").asked == read("period=30d").asked
     assert read("period=7d").asked != read("").asked
     assert read("scope=account").visibility != read("").visibility
+
+
+@cases("by", "end_user", "session", "run", "key", "model", "label.team", "label.a.b_c-1")
+def test_calls_may_be_grouped_by_one_of_what_they_have(by: str) -> None:
+    assert read(f"by={by}").by == by
+    assert read("by=").by is None
+
+
+@cases(
+    "query", "by=cost", "by=label.", "by=label.Team", "by=label", "by=key&by=key", "by=key,model"
+)
+def test_calls_are_grouped_by_nothing_else(query: str) -> None:
+    assert refusal(query).startswith("`")
+
+
+@cases("query", "end_user=a", "session=a", "run=a", "label.team=a")
+def test_filters_of_whom_calls_were_for_are_refused_too(query: str) -> None:
+    assert "the summary takes no such filter" in refusal(query)
+
+
+def test_users_are_seen_by_whoever_sees_the_account() -> None:
+    asked: list[Scope] = []
+
+    def see(scope: Scope) -> Visibility:
+        asked.append(scope)
+        return Visibility(scope, "acct_1", None)
+
+    read_summary_query(parse_qs_bytes("by=user"), see=see, now=NOW)
+    assert asked == ["key", "account"]
