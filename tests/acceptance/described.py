@@ -6,7 +6,7 @@ document cannot drift from the service.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,56 +14,24 @@ from typing import Any
 import jsonschema_rs
 
 from loadtests.rig.response import Response
+from tests.support.reference import Reference
 
 ROOT = Path(__file__).parents[2]
 PAGE = "ops/reference/openapi.json"
 # Of a stream the first and the last events are judged: in between they are all alike.
 EVENTS_JUDGED = 8
-# One part of a path.
-_PART = "([^:]+)"
 
 
 @cache
-def document() -> dict[str, Any]:
+def reference() -> Reference:
     """The document, which a tidy test compares with the one that is served."""
-    read: dict[str, Any] = json.loads((ROOT / PAGE).read_text(encoding="utf-8"))
-    return read
-
-
-def found(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a reference refers to, or the value."""
-    while isinstance(value.get("$ref"), str):
-        inner: Any = document()
-        for name in value["$ref"].removeprefix("#/").split("/"):
-            inner = inner[name]
-        value = inner
-    return value
-
-
-@cache
-def _templates() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
-    """The paths, the ones with most of their own first: `/x/presets` before `/x/{id}`."""
-    sorts = []
-    for path, methods in document()["paths"].items():
-        expression = re.sub(r"\\\{\w+\\\}", lambda _: _PART, re.escape(path))
-        sorts.append((expression.count(_PART), -len(path), expression, methods))
-    return [(re.compile(one[2]), one[3]) for one in sorted(sorts, key=lambda one: one[:2])]
-
-
-@cache
-def _operation(method: str, path: str) -> Mapping[str, Any] | None:
-    """What is described of a request; None: its path or its method is not."""
-    for pattern, methods in _templates():
-        if pattern.fullmatch(path):
-            operation: Mapping[str, Any] | None = methods.get(method.lower())
-            return operation
-    return None
+    return Reference(json.loads((ROOT / PAGE).read_text(encoding="utf-8")))
 
 
 @cache
 def _headers() -> frozenset[str]:
     """The gateway's own headers; others may be an upstream's, passed on, as may its rates."""
-    described = (name.lower() for name in document()["components"]["headers"])
+    described = (name.lower() for name in reference().document["components"]["headers"])
     return frozenset(one for one in described if one.startswith("x-")) - {
         "x-ratelimit-limit",
         "x-ratelimit-remaining",
@@ -73,7 +41,7 @@ def _headers() -> frozenset[str]:
 
 @cache
 def _closed_components() -> Any:
-    return _closed(document()["components"])
+    return _closed(reference().document["components"])
 
 
 def _closed(value: Any) -> Any:
@@ -93,7 +61,7 @@ def _validator(schema: Mapping[str, Any], *, is_closed: bool) -> Any:
     """The validator of a schema of the document."""
     at = id(schema), is_closed
     if at not in _VALIDATORS:
-        components = _closed_components() if is_closed else document()["components"]
+        components = _closed_components() if is_closed else reference().document["components"]
         whole = {**schema, "components": components}
         _VALIDATORS[at] = jsonschema_rs.validator_for(whole, validate_formats=False)
     return _VALIDATORS[at]
@@ -112,7 +80,7 @@ def faults(
 
     `is_closed`: nor may it have members that the document does not list.
     """
-    operation = _operation(method, target.partition("?")[0])
+    operation = reference().operation(method, target.partition("?")[0])
     if operation is None or response.is_broken or response.status < 200:
         return
     for fault in _faults(operation, response, is_closed=is_closed):
@@ -125,7 +93,7 @@ def _faults(operation: Mapping[str, Any], response: Response, *, is_closed: bool
     if described is None:
         yield f"the status {status}"
         return
-    described = found(described)
+    described = reference().found(described)
     known = {name.lower() for name in described.get("headers", {})}
     for name in response.headers.keys() & _headers() - known:
         yield f"the header {name}"
@@ -143,29 +111,28 @@ def _faults(operation: Mapping[str, Any], response: Response, *, is_closed: bool
     elif kind == "text/event-stream":
         data = schema["properties"]["data"]
         data = data.get("anyOf", [data])[0]["contentSchema"]
-        events = [one for one in response.events if one != b"[DONE]" and _is_described(one)]
+        events = [one for one in response.events if one != b"[DONE]"]
         for event in dict.fromkeys((*events[:EVENTS_JUDGED], *events[-EVENTS_JUDGED:])):
-            yield from _judged(event, _validator(data, is_closed=False))
+            yield from _judged(event, _validator(data, is_closed=False), passes=_is_passed_on)
 
 
-def _is_described(event: bytes) -> bool:
-    """Whether it is no error of an upstream in a form of its own, which is passed on as it came."""
-    try:
-        value = json.loads(event)
-    except ValueError:
-        return True
-    if not isinstance(value, dict):
-        return True
-    if "choices" in value:
-        return value["choices"] is not None
-    return value.get("object") != "error" and not value.keys() & {"error", "code"}
+def _is_passed_on(event: Any) -> bool:
+    """Whether it is an error of an upstream in a form of its own, as it came."""
+    if not isinstance(event, dict):
+        return False
+    if "choices" in event:
+        return event["choices"] is None
+    return event.get("object") == "error" or bool(event.keys() & {"error", "code"})
 
 
-def _judged(data: bytes, validator: Any) -> Iterator[str]:
+def _judged(
+    data: bytes, validator: Any, *, passes: Callable[[Any], bool] = lambda value: False
+) -> Iterator[str]:
     try:
         value = json.loads(data)
     except ValueError as error:
         yield f"no JSON: {error}: {data[:200]!r}"
         return
-    for one in validator.iter_errors(value):
-        yield f"{list(one.instance_path)}: {one.message[:300]}"
+    if not passes(value):
+        for one in validator.iter_errors(value):
+            yield f"{list(one.instance_path)}: {one.message[:300]}"

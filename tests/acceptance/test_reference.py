@@ -76,21 +76,20 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 def calls() -> Iterator[tuple[str, str, str, Any]]:
     """Operation, method, target and body of each example."""
-    for path, methods in described.document()["paths"].items():
-        for method, operation in methods.items():
-            content = operation.get("requestBody", {}).get("content", {})
-            if "multipart/form-data" in content:
-                continue
-            examples = content.get("application/json", {}).get("examples", {})
-            for body in [one["value"] for one in examples.values()] or [None]:
-                name = re.sub(r"(_head|_2)+$", "", operation["operationId"])
-                yield name, method.upper(), target(path, operation), body
+    for path, method, operation in described.reference().operations():
+        content = operation.get("requestBody", {}).get("content", {})
+        if "multipart/form-data" in content:
+            continue
+        examples = content.get("application/json", {}).get("examples", {})
+        for body in [one["value"] for one in examples.values()] or [None]:
+            name = re.sub(r"(_head|_2)+$", "", operation["operationId"])
+            yield name, method.upper(), target(path, operation), body
 
 
 def target(path: str, operation: Mapping[str, Any]) -> str:
     """The path with the examples of its parameters."""
     query = {}
-    for parameter in map(described.found, operation["parameters"]):
+    for parameter in map(described.reference().found, operation["parameters"]):
         value = parameter.get("example")
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", quote(str(value)))

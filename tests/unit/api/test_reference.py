@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, TypedDict
 
@@ -27,47 +27,27 @@ from gw.instants import EPOCH
 from gw.keys.end_users import EndUserKey
 from loadtests.rig.response import Response
 from tests.support.aio import run
+from tests.support.reference import Json, Reference
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import FakeConfig, World
 from tests.unit.api.guards import GUARDS, Guard, path_of
 from tests.unit.api.test_endpoint_rows import Reads
 from tests.unit.http.client import request, served
 
-JSON = Mapping[str, Any]
-
 
 @cache
-def described() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(app.description().body)
-    return found
+def reference() -> Reference:
+    return Reference(json.loads(app.description().body))
 
 
-def found(value: JSON) -> JSON:
-    """What a reference refers to, or the value."""
-    while "$ref" in value and isinstance(value["$ref"], str):
-        inner: Any = described()
-        for name in value["$ref"].removeprefix("#/").split("/"):
-            inner = inner[name]
-        value = inner
-    return value
+def found(value: Json) -> Json:
+    return reference().found(value)
 
 
-def operations() -> Iterator[tuple[str, str, JSON]]:
-    for path, methods in described()["paths"].items():
-        for method, one in methods.items():
-            yield path, method, one
-
-
-def operation_at(path: str, method: str) -> JSON:
-    """The operation of a request, by the templates of the document."""
-    paths = described()["paths"]
-    for template in sorted(paths, key=len, reverse=True):
-        methods = paths[template]
-        expression = re.sub(r"\\\{\w+\\\}", "[^:]+", re.escape(template))
-        if re.fullmatch(expression, path) and method.lower() in methods:
-            one: JSON = methods[method.lower()]
-            return one
-    raise AssertionError(f"{method} {path} is not described")
+def operation_at(path: str, method: str) -> Json:
+    one = reference().operation(method, path)
+    assert one is not None, f"{method} {path} is not described"
+    return one
 
 
 @each("row", app.routes())
@@ -97,8 +77,8 @@ def test_what_stops_a_request_is_among_its_responses(
 
 def test_every_example_is_what_its_schema_allows() -> None:
     count = 0
-    components = {"components": described()["components"]}
-    for path, method, one in operations():
+    components = {"components": reference().document["components"]}
+    for path, method, one in reference().operations():
         for content in one.get("requestBody", {}).get("content", {}).values():
             validator = Draft202012Validator({**content["schema"], **components})
             for example in content.get("examples", {}).values():
@@ -118,7 +98,7 @@ def test_every_example_is_what_its_schema_allows() -> None:
 def test_every_call_with_a_json_body_has_an_example() -> None:
     bare = [
         path
-        for path, _, one in operations()
+        for path, _, one in reference().operations()
         for kind, content in one.get("requestBody", {}).get("content", {}).items()
         if kind == "application/json" and not content.get("examples")
     ]
@@ -126,7 +106,7 @@ def test_every_call_with_a_json_body_has_an_example() -> None:
 
 
 def test_names_of_operations_are_unique() -> None:
-    names = [one["operationId"] for _, _, one in operations()]
+    names = [one["operationId"] for _, _, one in reference().operations()]
     assert len(names) == len(set(names))
 
 
@@ -225,7 +205,7 @@ def ask(*lines: str, method: str = "GET", **config: Any) -> Response:
 
 def test_it_is_served_without_a_key_and_once() -> None:
     first = ask()
-    assert (first.status, first.json) == (200, described())
+    assert (first.status, first.json) == (200, reference().document)
     assert first.headers["content-type"] == "application/json"
     assert "max-age" in first.headers["cache-control"]
     tag = first.headers["etag"]
