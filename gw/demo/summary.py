@@ -2,107 +2,47 @@
 
 from __future__ import annotations
 
-import re
+import json
+import shlex
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
-from gw.app import routes
+from gw.app import description
 from gw.demo.account import DemoKey
 from gw.demo.agent import DemoAgent
 
-# Label: path and body of a first call; a native-content stream has another path.
-CALLS = {
-    "chat-completions": (
-        "/v1/chat/completions",
-        '{"model": "demo-large", "messages": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "chat-completions, streamed": (
-        "/v1/chat/completions",
-        '{"model": "demo-large", "stream": true,'
-        ' "messages": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "chat-completions, with a web search": (
-        "/v1/chat/completions",
-        '{"model": "demo-large", "stream": true, "tools": [{"type": "web_search"}],'
-        ' "messages": [{"role": "user", "content": "What is new?"}]}',
-    ),
-    "messages": (
-        "/v1/messages",
-        '{"model": "demo-large", "max_tokens": 200,'
-        ' "messages": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "responses": (
-        "/v1/responses",
-        '{"model": "demo-large", "instructions": "Be brief.",'
-        ' "input": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "native-content, streamed": (
-        "/v1beta/models/demo-large:streamGenerateContent?alt=sse",
-        '{"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}',
-    ),
-    "images": (
-        "/v1/images/generations",
-        '{"model": "demo-picture", "prompt": "A boat in the harbour", "n": 2}',
-    ),
-}
-
-# The same for tasks of seconds: the response is an id, and the lists below contain the file.
-MEDIA_CALLS = {
-    "a film": (
-        "/v1/videos/generations",
-        '{"model": "demo-film", "duration": 5,'
-        ' "content": [{"type": "text", "text": "A boat in the harbour"}]}',
-    ),
-    "a film of a digital human": (
-        "/v1/videos/generations",
-        '{"model": "dh-avatar", "duration": 10, "avatar": "preset-anna",'
-        ' "voice": "preset-warm", "text": "Good morning, and welcome to the harbour."}',
-    ),
-    "a film cut by a template": (
-        "/v1/videos/generations",
-        '{"model": "clip-realman", "style_id": "realman-bold", "title": "The harbour",'
-        ' "source_video_url": "https://example.com/talk.mp4"}',
-    ),
-    "an avatar of one's own": (
-        "/v1/videos/avatars",
-        '{"name": "Ann", "source_url": "https://example.com/ann.png"}',
-    ),
-    "two songs": (
-        "/v1/music/generations",
-        '{"model": "demo-song", "prompt": "Slow rain over small boats"}',
-    ),
-    "speech, as a task": (
-        "/v1/audio/speech",
-        '{"model": "demo-speech", "voice": "preset-warm", "input": "Good morning.", "async": true}',
-    ),
-    "a voice of one's own": (
-        "/v1/audio/voices",
-        '{"model": "demo-voice", "name": "Me", "audio_url": "https://example.com/me.mp3"}',
-    ),
-    "the script of a short video": (
-        "/v1/transcripts/extract",
-        '{"model": "demo-script", "url": "https://example.com/short"}',
-    ),
-}
-# Requests of assistants to the knowledge bases, in the Model Context Protocol.
-MCP_CALLS = {
-    "the tools there are": ("/mcp", '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'),
-    "a search": (
-        "/mcp",
-        '{"jsonrpc": "2.0", "id": 2, "method": "tools/call",'
-        ' "params": {"name": "search_wiki", "arguments": {"q": "balance"}}}',
-    ),
-}
-SPEECH = (
-    "/v1/audio/speech",
-    '{"model": "demo-speech", "voice": "preset-warm", "input": "Good morning."}',
+# Labels of the reference's examples: of first calls; of tasks of seconds, whose response is an id
+# and whose files are in the lists below; of assistants in the Model Context Protocol.
+CALLS = (
+    "chat-completions",
+    "chat-completions, streamed",
+    "chat-completions, with a web search",
+    "messages",
+    "responses",
+    "native-content, streamed",
+    "images",
 )
+MEDIA_CALLS = (
+    "a film",
+    "a film of a digital human",
+    "a film cut by a template",
+    "an avatar of one's own",
+    "two songs",
+    "speech, as a task",
+    "a voice of one's own",
+    "the script of a short video",
+    "speech, at once",
+)
+MCP_CALLS = ("the tools there are", "a search")
+SAVED_AS = {"speech, at once": "speech.mp3"}
 SEARCH = "/api/v1/ext/wiki/search?q=balance&limit=3"
-ASK = (
-    "/v1/chat/completions",
-    '{"messages": [{"role": "user", "content": "All channels are open: what do I do?"}]}',
-)
+ASK: dict[str, Any] = {
+    "messages": [{"role": "user", "content": "All channels are open: what do I do?"}]
+}
 LISTS = (
     "/v1/videos/generations",
     "/v1/music/generations",
@@ -129,23 +69,15 @@ class Demo:
 def summary_of(demo: Demo) -> str:
     url, key = demo.url, demo.key.text
     bearer = f"-H 'Authorization: Bearer {key}'"
-    calls = "\n".join(_post(demo, name, *call) for name, call in CALLS.items())
-    media = "\n".join(
-        [
-            *(
-                _post(demo, name, *call)
-                for name, call in MEDIA_CALLS.items()
-                if _is_served("POST", call[0])
-            ),
-            *(
-                [_post(demo, "speech, at once", *SPEECH, more=" -o speech.mp3")]
-                if _is_served("POST", SPEECH[0])
-                else []
-            ),
-        ]
-    )
-    mcp = "\n".join(_post(demo, name, *call) for name, call in MCP_CALLS.items())
-    lists = "\n".join(f"curl '{url}{path}' {bearer}" for path in LISTS if _is_served("GET", path))
+    examples = _examples()
+
+    def of(labels: Iterable[str]) -> str:
+        return "\n".join(
+            _post(demo, label, *examples[label], saved_as=SAVED_AS.get(label)) for label in labels
+        )
+
+    calls, media, mcp = of(CALLS), of(MEDIA_CALLS), of(MCP_CALLS)
+    lists = "\n".join(f"curl '{url}{path}' {bearer}" for path in LISTS)
     return f"""
 The gateway is running at {url} (metrics: {demo.admin_url}/metrics). Ctrl-C stops everything.
 
@@ -186,7 +118,8 @@ def _knowledge(demo: Demo) -> str:
     agent, url = demo.agent, demo.url
     if agent is None:
         return ""
-    ask = _post(demo, "an agent that has read them, with a key of its own", *ASK, key=agent.key)
+    name = "an agent that has read them, with a key of its own"
+    ask = _post(demo, name, "/v1/chat/completions", ASK, key=agent.key)
     return f"""\
 {agent.pages} pages tell how to operate the gateway. A search of them:
 
@@ -196,20 +129,35 @@ curl '{url}{SEARCH}' -H 'Authorization: Bearer {demo.key.text}'
 """
 
 
-def _is_served(method: str, path: str) -> bool:
-    """Whether the gateway has the endpoint; lines of missing ones are not printed."""
-    return any(
-        re.fullmatch(endpoint.path, path) and method in endpoint.methods for endpoint in routes()
-    )
+def _examples() -> dict[str, tuple[str, Any]]:
+    """Return target and body of each call with an example, by the example's label."""
+    found: dict[str, tuple[str, Any]] = {}
+    for path, methods in json.loads(description().body)["paths"].items():
+        called = methods.get("post", {})
+        content = called.get("requestBody", {}).get("content", {}).get("application/json", {})
+        for label, example in content.get("examples", {}).items():
+            # The main path of a call comes first.
+            found.setdefault(label, (_target(path, called["parameters"]), example["value"]))
+    return found
+
+
+def _target(path: str, parameters: Iterable[Mapping[str, Any]]) -> str:
+    """Return a path with the examples of its parameters."""
+    given = [one for one in parameters if "example" in one]
+    for one in given:
+        path = path.replace(f"{{{one['name']}}}", str(one["example"]))
+    query = {one["name"]: one["example"] for one in given if one["in"] == "query"}
+    return path + (f"?{urlencode(query)}" if query else "")
 
 
 def _post(
-    demo: Demo, name: str, path: str, body: str, *, more: str = "", key: str | None = None
+    demo: Demo, name: str, path: str, body: Any, *, saved_as: str | None = None, key: str = ""
 ) -> str:
     bearer = f"-H 'Authorization: Bearer {key or demo.key.text}'"
+    more = f" -o {saved_as}" if saved_as else ""
     return (
         f"# {name}\ncurl -N '{demo.url}{path}' {bearer} \\\n"
-        f"  -H 'Content-Type: application/json' -d '{body}'{more}\n"
+        f"  -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}{more}\n"
     )
 
 

@@ -71,7 +71,7 @@ class PathHandler(RequestHandler):
 
     def initialize(self, row: ServedPath) -> None:
         self.row = row
-        self._chunks: list[bytes] = []
+        self._body = bytearray()  # of one piece, however small those are that came
         self._size = 0
 
     def is_known_host(self) -> bool:
@@ -95,7 +95,7 @@ class PathHandler(RequestHandler):
     @property
     def body(self) -> bytes:
         """The body, within the row's bound."""
-        return b"".join(self._chunks)
+        return bytes(self._body)
 
     # Called by Tornado
 
@@ -108,9 +108,9 @@ class PathHandler(RequestHandler):
     def data_received(self, chunk: bytes) -> None:
         self._size += len(chunk)
         if self._size <= self.row.body_bytes_max:
-            self._chunks.append(chunk)
+            self._body += chunk
         else:
-            self._chunks.clear()
+            self._body = bytearray()
 
     async def _serve(self, *parts: str) -> None:
         """Check a request, which is complete, by its row, and let the handler respond to it."""

@@ -258,3 +258,19 @@ async def test_body_that_nobody_asked_for_is_not_kept(app: Application, path: st
             assert tracemalloc.get_traced_memory()[1] < 8 * MB
         finally:
             tracemalloc.stop()
+
+
+def test_body_takes_the_memory_of_its_length_however_small_its_pieces_are() -> None:
+    handler = admin.AdminApiHandler.__new__(admin.AdminApiHandler)
+    handler.initialize(admin.API_PATH)
+    size = admin.API_PATH.body_bytes_max
+    tracemalloc.start()
+    try:
+        for number in range(size // 2):
+            handler.data_received(b"%02d" % (number % 100))
+        assert tracemalloc.get_traced_memory()[1] < 2 * size
+    finally:
+        tracemalloc.stop()
+    assert len(handler.body) == size
+    handler.data_received(b"x")
+    assert handler.body == b""
