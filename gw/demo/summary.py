@@ -40,6 +40,7 @@ MEDIA_CALLS = (
 MCP_CALLS = ("the tools there are", "a search")
 SAVED_AS = {"speech, at once": "speech.mp3"}
 SEARCH = "/api/v1/ext/wiki/search?q=balance&limit=3"
+CHAT = "/v1/chat/completions"
 ASK: dict[str, Any] = {
     "messages": [{"role": "user", "content": "All channels are open: what do I do?"}]
 }
@@ -69,7 +70,7 @@ class Demo:
 def summary_of(demo: Demo) -> str:
     url, key = demo.url, demo.key.text
     bearer = f"-H 'Authorization: Bearer {key}'"
-    examples = _examples()
+    examples = calls_of_reference()
 
     def of(labels: Iterable[str]) -> str:
         return "\n".join(
@@ -119,7 +120,7 @@ def _knowledge(demo: Demo) -> str:
     if agent is None:
         return ""
     name = "an agent that has read them, with a key of its own"
-    ask = _post(demo, name, "/v1/chat/completions", ASK, key=agent.key)
+    ask = _post(demo, name, CHAT, ASK, key=agent.key)
     return f"""\
 {agent.pages} pages tell how to operate the gateway. A search of them:
 
@@ -129,7 +130,7 @@ curl '{url}{SEARCH}' -H 'Authorization: Bearer {demo.key.text}'
 """
 
 
-def _examples() -> dict[str, tuple[str, Any]]:
+def calls_of_reference() -> dict[str, tuple[str, Any]]:
     """Return target and body of each call with an example, by the example's label."""
     found: dict[str, tuple[str, Any]] = {}
     for path, methods in json.loads(description().body)["paths"].items():

@@ -6,8 +6,8 @@ of this machine (its folder, its free ports) is replaced on their way to the bro
 """
 
 import argparse
+import copy
 import itertools
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from gw.demo.agent import PROJECT, SYSTEM_PROMPT
 from gw.demo.configuration import CONFIGURATION, MEDIA
-from gw.demo.summary import ASK, CALLS, MCP_CALLS, MEDIA_CALLS, SPEECH
+from gw.demo.summary import ASK, CALLS, CHAT, MCP_CALLS, MEDIA_CALLS, calls_of_reference
 from gw.keys.views import Viewer
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, channel, deployment
@@ -168,19 +168,19 @@ def talk(chars: int, **more: Any) -> dict[str, Any]:
 
 def requests(scene: Scene) -> Iterator[Callable[[], object]]:
     """One round of calls of every kind, most of them chat; some are refused."""
-    client = scene.client
+    client, known = scene.client, calls_of_reference()
 
-    def posted(path: str, body: str, who: Client = client) -> Callable[[], object]:
-        return partial(who.send, "POST", path, body.encode())
+    def posted(path: str, body: Any, who: Client = client) -> Callable[[], object]:
+        return partial(who.send, "POST", path, body)
 
-    dark = json.loads(MEDIA_CALLS["a film"][1])
+    film, body = known["a film"]
+    dark = copy.deepcopy(body)
     dark["content"][0]["text"] = '[[sim {"task_error": "The picture is too dark."}]]'
     seldom = [
-        *(posted(*one) for one in MEDIA_CALLS.values()),
-        posted(MEDIA_CALLS["a film"][0], json.dumps(dark)),
-        posted(*SPEECH),
-        *(posted(*one) for one in MCP_CALLS.values()),
-        posted(*ASK, scene.agent),
+        *(posted(*known[one]) for one in MEDIA_CALLS),
+        posted(film, dark),
+        *(posted(*known[one]) for one in MCP_CALLS),
+        posted(CHAT, ASK, scene.agent),
     ]
     failing = itertools.cycle(
         (
@@ -189,9 +189,9 @@ def requests(scene: Scene) -> Iterator[Callable[[], object]]:
             partial(client.chat, model="demo-small", sim={"status": 500}),
         )
     )
-    for one, failed in zip(seldom, failing, strict=False):
-        yield one
-        yield from (posted(*call) for call in CALLS.values())
+    for call, failed in zip(seldom, failing, strict=False):
+        yield call
+        yield from (posted(*known[one]) for one in CALLS)
         for chars in (30, 80, 150):
             yield partial(client.chat, **talk(chars))
             yield partial(client.chat, **talk(chars, model="demo-small"))

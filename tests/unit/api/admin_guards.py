@@ -17,6 +17,8 @@ from gw.http.admin_api import PREFIX
 from gw.http.served_path import IGNORED_BYTES_MAX, ServedPath
 from gw.http.tornado.handler import METHODS
 from tests.unit.api.admin_fakes import AdminWorld
+from tests.unit.http import path_guards
+from tests.unit.http.path_guards import PathGuard
 
 TOKEN = TOKEN_PREFIX + "a" * 64
 HEADING = """## Admin listener
@@ -71,25 +73,15 @@ def path_of(row: AdminRow) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
-    """What stops a request, by what, and what its client is sent.
+class Guard(PathGuard[AdminRow]):
+    """A guard of the listener. `code` is the error's, which is the status on its own paths."""
 
-    `methods` are those of the row that have this guard: none where it has not. `code` is the
-    error's, which is the status on the listener's own paths.
-    """
-
-    name: str
-    status: int
     code: str
-    methods: Callable[[AdminRow], Sequence[str]]
     arrange: Callable[[AdminWorld], Any] = lambda world: None
     changed: Callable[[Route], Route] = lambda route: route
-    host: str = "gateway"
     token: str | None = TOKEN
     query: str = ""
-    lines: Callable[[AdminRow], Sequence[str]] = lambda row: ()
     body: Callable[[AdminRow], bytes] = lambda row: b""
-    headers: Callable[[AdminRow, str], Mapping[str, str]] = lambda row, method: {}
 
 
 def of_api(row: AdminRow) -> Sequence[str]:
@@ -259,19 +251,18 @@ GUARDS = (
 
 def section() -> str:
     """The part of the matrix that shows the admin listener."""
-    lines = [["Path", "Token", "Requests a minute", "Body bytes", *(one.name for one in GUARDS)]]
-    lines.append(["---"] * len(lines[0]))
-    for row in rows():
-        met = [str(guard.status) if guard.methods(row) else "" for guard in GUARDS]
-        route, scope, rate, size = row.route, "", "", ""
-        if route is not None:
-            scope = "write" if route.is_change else "read"
-            rate = str(route.requests_per_minute)
-            size = "" if route.body is None else str(route.body_bytes_max)
-        path = re.sub(r"\{\w+\}", "…", row.path)
-        lines.append([f"`{' '.join(row.methods)} {path}`", scope, rate, size, *met])
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"{HEADING}\n{table}\n"
+    columns = ("Path", "Token", "Requests a minute", "Body bytes")
+    return path_guards.section(HEADING, columns, GUARDS, ((row, _cells(row)) for row in rows()))
+
+
+def _cells(row: AdminRow) -> Sequence[str]:
+    route, scope, rate, size = row.route, "", "", ""
+    if route is not None:
+        scope = "write" if route.is_change else "read"
+        rate = str(route.requests_per_minute)
+        size = "" if route.body is None else str(route.body_bytes_max)
+    path = re.sub(r"\{\w+\}", "…", row.path)
+    return f"`{' '.join(row.methods)} {path}`", scope, rate, size
 
 
 def code_of(body: bytes) -> str:

@@ -22,30 +22,25 @@ from tests.unit.api.admin_guards import (
     without_members,
 )
 from tests.unit.http.client import request
+from tests.unit.http.path_guards import walk
 
 
-def walk() -> Iterator[tuple[Guard, AdminRow, str]]:
-    for guard in GUARDS:
-        for row in rows():
-            for method in guard.methods(row):
-                yield guard, row, method
+def walked() -> Iterator[tuple[Guard, AdminRow, str]]:
+    return walk(GUARDS, rows())
 
 
 def changed(guard: Guard, row: AdminRow) -> list[Route]:
     return [guard.changed(one) if one is row.route else one for one in ROUTES]
 
 
-@each("guard, row, method", walk)
+@each("guard, row, method", walked)
 async def test_request_is_stopped(guard: Guard, row: AdminRow, method: str) -> None:
     world, body = AdminWorld(changed(guard, row)), guard.body(row)
     if isawaitable(arranging := guard.arrange(world)):
         await arranging
-    lines = list(guard.lines(row))
-    if not any(line.startswith(("Content-Length", "Transfer")) for line in lines):
-        lines.append(f"Content-Length: {len(body)}")
-    head = request(method, path_of(row) + guard.query, *lines, key=guard.token)
+    head = guard.head(row, method, path_of(row) + guard.query, body, key=guard.token)
     async with world.served() as address:
-        response = await address.request(head.replace("Host: gateway", f"Host: {guard.host}"), body)
+        response = await address.request(head, body)
     assert response.status == guard.status
     assert guard.headers(row, method).items() <= response.headers.items()
     assert response.headers["content-type"] == "application/json"
@@ -66,7 +61,7 @@ async def test_length_in_other_digits_is_no_request() -> None:
 
 
 def test_every_guard_is_somewhere() -> None:
-    assert {guard.name for guard, *_ in walk()} == {guard.name for guard in GUARDS}
+    assert {guard.name for guard, *_ in walked()} == {guard.name for guard in GUARDS}
 
 
 async def reached(call: AdminCall, *session: Any) -> str:

@@ -1,7 +1,7 @@
 """What stops a request to a page of the console, as a table; `test_guards.py` sends them all."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -12,6 +12,8 @@ from gw.console.pages import CSRF_FIELD
 from gw.http.served_path import IGNORED_BYTES_MAX
 from gw.http.tornado.handler import METHODS
 from tests.unit.console.fakes import OPERATOR, OWNER
+from tests.unit.http import path_guards
+from tests.unit.http.path_guards import PathGuard
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 HEADING = """## Pages of the console
@@ -21,8 +23,6 @@ The console serves until its process ends, while calls are drained too. Of more 
 has room for, the one used longest ago is closed that has no complete request.
 """
 
-Methods = Callable[[Page], Sequence[str]]
-
 
 def body_of(page: Page, token: str, *, form: str | None = None) -> bytes:
     """The form that a page of this session sends."""
@@ -31,23 +31,13 @@ def body_of(page: Page, token: str, *, form: str | None = None) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
-    """What stops a request, by what, and what is shown.
+class Guard(PathGuard[Page]):
+    """A guard of the console: `session` sends the request, with a form of its own unless `body`."""
 
-    `methods` are those of the page that have this guard: none where it has not. `session` sends it;
-    `body` is a form of that session otherwise.
-    """
-
-    name: str
-    status: int
     text: str  # its name among the texts of errors
-    methods: Methods
-    host: str = "gateway"
     session: Callable[[Page], str] = lambda page: OPERATOR
     account: str = "acct_1"
-    lines: Callable[[Page], Sequence[str]] = lambda page: ()
     body: Callable[[Page], bytes] | None = None
-    headers: Callable[[Page], Mapping[str, str]] = lambda page: {}
 
 
 def path_of(page: Page, account: str = "acct_1") -> str:
@@ -88,7 +78,7 @@ GUARDS = (
         methods=sends,
         lines=lambda page: (f"Content-Length: {IGNORED_BYTES_MAX + 1}",),
         body=lambda page: b"",
-        headers=lambda page: {"connection": "close"},
+        headers=lambda page, method: {"connection": "close"},
     ),
     Guard(
         name="unknown host",
@@ -102,7 +92,7 @@ GUARDS = (
         status=405,
         text="method",
         methods=lambda page: [one for one in METHODS if one not in page.methods],
-        headers=lambda page: {"allow": ", ".join(page.methods)},
+        headers=lambda page, method: {"allow": ", ".join(page.methods)},
     ),
     Guard(
         name="size of the form",
@@ -188,13 +178,14 @@ GUARDS = (
 
 def section() -> str:
     """The part of the matrix that shows pages."""
-    lines = [["Path", "Readers", "Form for", "Form bytes", *(guard.name for guard in GUARDS)]]
-    lines.append(["---"] * len(lines[0]))
-    for page in routes():
-        met = [str(guard.status) if guard.methods(page) else "" for guard in GUARDS]
-        audience = page.audience("POST") if sends(page) else ""
-        size = str(page.body_bytes_max or "")
-        path = re.sub(r"\([^)]*\)", "…", page.path)
-        lines.append([f"`{' '.join(page.methods)} {path}`", page.readers, audience, size, *met])
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"{HEADING}\n{table}\n"
+    columns = ("Path", "Readers", "Form for", "Form bytes")
+    return path_guards.section(
+        HEADING, columns, GUARDS, ((page, _cells(page)) for page in routes())
+    )
+
+
+def _cells(page: Page) -> Sequence[str]:
+    audience = page.audience("POST") if sends(page) else ""
+    path = re.sub(r"\([^)]*\)", "…", page.path)
+    size = str(page.body_bytes_max or "")
+    return f"`{' '.join(page.methods)} {path}`", page.readers, audience, size

@@ -19,38 +19,29 @@ from tests.support.rows import cases, each
 from tests.unit.console.fakes import OPERATOR, OWNER, World, cookie
 from tests.unit.console.guards import FORM_TYPE, GUARDS, Guard, body_of, path_of
 from tests.unit.http.client import request
+from tests.unit.http.path_guards import walk
 
 
-def walk() -> Iterator[tuple[Guard, Page, str]]:
-    for guard in GUARDS:
-        for page in routes():
-            for method in guard.methods(page):
-                yield guard, page, method
+def walked() -> Iterator[tuple[Guard, Page, str]]:
+    return walk(GUARDS, routes())
 
 
-def head_of(method: str, path: str, token: str, *lines: str, host: str = "gateway") -> str:
-    head = request(method, path, cookie(token), *lines, key=None)
-    return head.replace("Host: gateway", f"Host: {host}")
+def head_of(method: str, path: str, token: str, *lines: str) -> str:
+    return request(method, path, cookie(token), *lines, key=None)
 
 
-@each("guard, page, method", walk)
+@each("guard, page, method", walked)
 async def test_request_is_stopped(guard: Guard, page: Page, method: str) -> None:
     world, session = World(), guard.session(page)
-    lines, body = list(guard.lines(page)), b""
+    body = b""
     if method == "POST":
         body = body_of(page, session) if guard.body is None else guard.body(page)
-    names = {line.partition(":")[0] for line in lines}
-    if not names & {"Content-Length", "Transfer-Encoding"}:
-        lines.append(f"Content-Length: {len(body)}")
-    if "Content-Type" not in names:
-        lines.append(f"Content-Type: {FORM_TYPE}")
-    path = path_of(page, guard.account)
+    more = (f"Content-Type: {FORM_TYPE}", cookie(session))
+    head = guard.head(page, method, path_of(page, guard.account), body, *more, key=None)
     async with world.served([page]) as address:
-        response = await address.request(
-            head_of(method, path, session, *lines, host=guard.host), body
-        )
+        response = await address.request(head, body)
     assert response.status == guard.status
-    assert guard.headers(page).items() <= response.headers.items()
+    assert guard.headers(page, method).items() <= response.headers.items()
     assert response.headers["cache-control"] == "no-store"
     assert response.headers["x-frame-options"] == "DENY"
     shown = xhtml_escape(TEXTS(f"error.{guard.text}"))
@@ -58,7 +49,7 @@ async def test_request_is_stopped(guard: Guard, page: Page, method: str) -> None
 
 
 def test_every_guard_is_somewhere() -> None:
-    assert {guard.name for guard, *_ in walk()} == {guard.name for guard in GUARDS}
+    assert {guard.name for guard, *_ in walked()} == {guard.name for guard in GUARDS}
 
 
 class Reached(ConsoleHandler):
