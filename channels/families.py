@@ -75,8 +75,17 @@ VIDEOS = family.Family(
 )
 EMBEDDINGS = family.Family(
     protocol="embeddings",
+    dialect="embeddings",
     endpoint_types=(family.EndpointType("embeddings", ("input",)),),
-    is_withdrawn=True,
+)
+# The same models on channels of native-content.
+NATIVE_EMBEDDINGS = family.Family(
+    protocol="native_embeddings",
+    dialect="native_embeddings",
+    endpoint_types=EMBEDDINGS.endpoint_types,
+    error_shape=family.ErrorShape.GEMINI,
+    by_model=(("", GEMINI.protocol),),
+    end_users=(),
 )
 MUSIC_GENERATIONS = family.Family(
     protocol="music",
@@ -145,6 +154,7 @@ _ROWS = (
     IMAGES,
     VIDEOS,
     EMBEDDINGS,
+    NATIVE_EMBEDDINGS,
     MUSIC_GENERATIONS,
     SPEECH,
     VOICES,
@@ -167,7 +177,7 @@ MODEL_TYPES: Mapping[str, frozenset[str | None]] = MappingProxyType(
     }
 )
 # The protocols that a channel may support (running.md: Configuration), and those of chat endpoints.
-PROTOCOLS = tuple(row.protocol for row in _ROWS if not row.is_withdrawn)
+PROTOCOLS = tuple(row.protocol for row in _ROWS if row.channel_protocol("") == row.protocol)
 CHAT_PROTOCOLS = tuple(row.protocol for row in _ROWS if row.is_chat)
 PUBLIC_NAMES: Mapping[str, str] = MappingProxyType({row.protocol: row.public_name for row in _ROWS})
 # A row's `unit_type`, by its protocol; none for those billed by tokens.

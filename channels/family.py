@@ -90,11 +90,11 @@ class Family:
     the models without endpoint type. A family with a unit and without endpoint type has no models
     of its own. `shown_as` is its name in catalog and call log, if that is not `protocol`.
     `streams`: a response may be a stream; `is_async`: the response names a task that is polled.
-    `is_withdrawn`: models may be listed, but nothing is served and no channel supports it. `wires`:
-    the dialects of channels for it (`channels/media`), of a chat family its hostings
+    `wires`: the dialects of channels for it (`channels/media`), of a chat family its hostings
     (`channels/dialects/hosting.py`), the default first; empty if there is only one. `by_model`:
-    prefixes of model ids that need channels of another protocol, and that protocol. `tools_over`:
-    the protocol used for built-in tools, if it is another one (reference 2.7). `end_users`: the
+    prefixes of model ids that need channels of another protocol, and that protocol; an empty one:
+    its channels say that they support the other. `tools_over`: the protocol used for built-in
+    tools, if it is another one (reference 2.7). `end_users`: the
     members of a body that may name the end user, the first that does (reference 11.1).
     """
 
@@ -106,7 +106,6 @@ class Family:
     shown_as: str = ""
     streams: bool = False
     is_async: bool = False
-    is_withdrawn: bool = False
     wires: tuple[str, ...] = ()
     by_model: tuple[tuple[str, str], ...] = ()
     tools_over: str | None = None

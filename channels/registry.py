@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
 from channels.authorizers.specs import AuthorizerSpec
-from channels.families import MODEL_TYPES
+from channels.families import FAMILIES, MODEL_TYPES
 from channels.http.transport import Transport
 from channels.key_ring import NO_KNOWN, KeyRing, KnownRefusals
 from channels.kinds import KINDS
@@ -267,10 +267,19 @@ class Registry:
         """Find a model by its id or an alias, exactly as written (reference 4.1)."""
         return self._by_name.get(model_id)
 
+    def is_spoken(self, model: ModelSpec, protocol: str) -> bool:
+        """Whether a model is for this endpoint, and one of its channels speaks its protocol."""
+        if not (model.callable and model.is_served_on(protocol)):
+            return False
+        return self._has_channel(model, (FAMILIES[protocol].channel_protocol(model.id),))
+
     def reaches(self, model: ModelSpec, protocols: Collection[str]) -> bool:
         """Whether a chat model can be called on a channel that supports one of these protocols."""
         if not model.callable or model.endpoint_type is not None:
             return False
+        return self._has_channel(model, protocols)
+
+    def _has_channel(self, model: ModelSpec, protocols: Collection[str]) -> bool:
         return any(
             not self.channels[one.channel_id]
             .spoken(one.upstream_model or model.id)

@@ -25,7 +25,7 @@ from gw.api.chat.gemini import GeminiHandler
 from gw.api.chat.messages import MessagesHandler
 from gw.api.chat.responses import ResponsesHandler
 from gw.api.credentials import AuthMode
-from gw.api.embeddings import EmbeddingsHandler
+from gw.api.embeddings import EmbeddingsHandler, NativeEmbeddingsHandler
 from gw.api.endpoint import BodyKind, Endpoint, SoldBy
 from gw.api.images.handlers import EditsHandler, ImagesHandler
 from gw.api.knowledge import handlers as knowledge
@@ -41,6 +41,7 @@ from gw.api.reference import (
     balance,
     budgets,
     chat,
+    embeddings,
     files,
     images,
     logs,
@@ -170,6 +171,15 @@ def routes() -> list[Endpoint]:
             family=families.GEMINI,
             describes=chat.NATIVE_COUNT,
             **_COUNT,
+        ),
+        Endpoint(
+            "native_embeddings",
+            rf"{_NATIVE}(embedContent|batchEmbedContents)",
+            _POST,
+            NativeEmbeddingsHandler,
+            family=families.NATIVE_EMBEDDINGS,
+            describes=embeddings.NATIVE_EMBEDDINGS,
+            **_CHAT,
         ),
         # Model discovery
         Endpoint(
@@ -513,7 +523,7 @@ def routes() -> list[Endpoint]:
             _POST,
             EmbeddingsHandler,
             family=families.EMBEDDINGS,
-            describes=chat.EMBEDDINGS,
+            describes=embeddings.EMBEDDINGS,
             **_CHAT,
         ),
         # Reference

@@ -34,11 +34,13 @@ from actors.store.database import Database
 from channels.http.interfaces import UpstreamClient
 from channels.media.dialects import DIALECTS
 from channels.media.exchanges import addressed
+from channels.offload.pool import OffloadPool
 from channels.registry import ChannelSpec
 from gw.api.link_readers import FILMS_MAX, LinkReaders
 from gw.api.services import MediaServices
 from gw.api.videos.content_links import BASE_URL, ContentLinks
 from gw.calls.detached import DetachedTasks
+from gw.calls.embedding_upstream import EmbeddingUpstream
 from gw.calls.exchange_upstream import ExchangeUpstream, SpeechUpstream
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media
@@ -180,7 +182,13 @@ MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 
 
 def make_media_services(
-    process: Process, store: Store, *, billing: Billing, links: Links, http: UpstreamClient
+    process: Process,
+    store: Store,
+    *,
+    billing: Billing,
+    links: Links,
+    http: UpstreamClient,
+    offload: OffloadPool,
 ) -> MediaServices:
     """Create the services; `links` are those of results."""
     current, clock, database = process.current, process.clock, store.pools.calls
@@ -220,8 +228,17 @@ def make_media_services(
         **shared,
     )
     timeouts = config.timeouts
+    embedding = EmbeddingUpstream(
+        http=http,
+        current=current,
+        clock=clock,
+        attempt_seconds=timeouts.embeddings,
+        response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
+        offload=offload,
+    )
     return MediaServices(
         pieces=pieces,
+        embeddings=Media(upstream=embedding, total_seconds=timeouts.embeddings, **shared),
         jobs=jobs,
         video_submit=submits(timeouts.video_submit),
         speech_submit=submits(timeouts.speech),

@@ -284,7 +284,7 @@ def make_endpoints(
     )
     links = media_services.links_of(media_store, config.public_url)
     media = media_services.make_media_services(
-        process, store, billing=billing, links=links, http=http
+        process, store, billing=billing, links=links, http=http, offload=offload
     )
     process.stack.push_async_callback(media.catalogs.close)
     refusals = RefusalRate(limiter=memory.limiter, clock=clock)

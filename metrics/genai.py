@@ -37,6 +37,7 @@ RESPONSE_STATUS_CODE: Final = "http.response.status_code"
 # Operations.
 CHAT: Final = "chat"
 GENERATE: Final = "generate_content"
+EMBED: Final = "embeddings"
 
 # The conventions' names of providers, by the kind of the channel (`channels/kinds.py`), if they
 # differ.

@@ -23,6 +23,7 @@ from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall, first_of
 from gw.calls.bills import NO_TOKENS
 from gw.calls.measured import Amount, Measured, MeasuredBill
+from gw.calls.media import Media
 from gw.calls.media_calls import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
 from gw.calls.token_charge import tokens_of_bytes
@@ -47,6 +48,11 @@ class MeasuredHandler(ApiHandler):
     """One call on one of its channels."""
 
     idempotency: IdempotencyClaim | None = None
+
+    @property
+    def pieces(self) -> Media[PieceCall]:
+        """The use-case of these calls."""
+        return media_of(self).pieces
 
     async def run(
         self,
@@ -75,7 +81,7 @@ class MeasuredHandler(ApiHandler):
             content_type=content_type,
             render=render,
         )
-        pieces = media_of(self).pieces
+        pieces = self.pieces
         await guarded(call, self.idempotency, lambda writer: pieces.run_call(piece, writer))
 
     def piece(self, call: ModelCall, request: Any, **path: str) -> PieceRequest:

@@ -73,6 +73,7 @@ class MediaServices:
     """
 
     pieces: Media[PieceCall]
+    embeddings: Media[PieceCall]
     jobs: Jobs
     video_submit: JobSubmit
     speech_submit: JobSubmit

@@ -40,6 +40,15 @@ def confirm_key(request: UpstreamRequest) -> None:
         request.key.confirmed()
 
 
+def of_request(refusal: errors.UpstreamRefusal) -> errors.UpstreamRefusal:
+    """Return a refusal of the request. Raises CredentialsRefused for one of the channel's key."""
+    if not refusal.is_of_key:
+        return refusal
+    raise errors.CredentialsRefused(
+        refusal.status, refusal.members, retry_after=refusal.retry_after, headers=refusal.headers
+    )
+
+
 class BaseUpstream:
     """Sends requests and reads error responses. Stateless."""
 

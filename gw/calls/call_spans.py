@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.families import CHAT_PROTOCOLS
+from channels.families import CHAT_PROTOCOLS, EMBEDDINGS, MODEL_TYPES
 from gw.calls.endings import Ending
 from metrics import genai, spans
 
@@ -11,10 +11,14 @@ HOLD = "gw.wallet.hold"
 SETTLE = "gw.wallet.settle"
 ACCEPT_JOB = "gw.job.accept"
 
+_EMBEDS = MODEL_TYPES[EMBEDDINGS.protocol]
+
 
 def operation_of(protocol: str) -> str:
     """Return the operation name of a protocol's calls."""
-    return genai.CHAT if protocol in CHAT_PROTOCOLS else genai.GENERATE
+    if protocol in CHAT_PROTOCOLS:
+        return genai.CHAT
+    return genai.EMBED if MODEL_TYPES[protocol] == _EMBEDS else genai.GENERATE
 
 
 def end_call(

@@ -24,7 +24,7 @@ from channels.offload.process import JobTooLong
 from channels.redaction import redaction_of
 from channels.registry import ChannelSpec
 from gw.calls.attempts import Attempts
-from gw.calls.base_upstream import BaseUpstream, confirm_key, is_success
+from gw.calls.base_upstream import BaseUpstream, confirm_key, is_success, of_request
 from gw.calls.chat_request import ChatCall, UpstreamPlan
 from gw.calls.relay import StreamedResponse
 from gw.calls.retry import Retry, retry_of_chat
@@ -85,7 +85,7 @@ class ChatUpstream(BaseUpstream):
                 headers=plan.headers,
                 is_translated=plan.translated is not None,
             )
-            return _of_request(refusal)
+            return of_request(refusal)
         if plan.translated is not None:
             attempts.observer.translated(plan.translated)
         result: ChatResult
@@ -102,7 +102,7 @@ class ChatUpstream(BaseUpstream):
             attempts.took_whole()
             plan.request.took_status(error.status)
             is_of_key = plan.request.took_refusal(error.status, error.members)
-            return _of_request(
+            return of_request(
                 errors.UpstreamRefusal(
                     error.status, error.members, None, headers=plan.headers, is_of_key=is_of_key
                 )
@@ -214,15 +214,6 @@ class ChatUpstream(BaseUpstream):
             "created": int(self._clock.now()),
             "model": meter.response_model or call.model.id,
         }
-
-
-def _of_request(refusal: errors.UpstreamRefusal) -> errors.UpstreamRefusal:
-    """Return a refusal of the request. Raises CredentialsRefused for one of the channel's key."""
-    if not refusal.is_of_key:
-        return refusal
-    raise errors.CredentialsRefused(
-        refusal.status, refusal.members, retry_after=refusal.retry_after, headers=refusal.headers
-    )
 
 
 def _for_client(found: errors.ErrorReported, plan: UpstreamPlan) -> errors.ErrorReported:

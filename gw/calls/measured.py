@@ -90,8 +90,9 @@ class MeasuredBill(ReadBill):
     """Prices one call; `reading` reads a whole response and raises UpstreamMalformed.
 
     `most` is held, `usual` charged if the upstream states nothing, or more than is possible: than
-    `most` with the margin of `actors/wallet/bounds.py` and `slack`. `units_of` maps a quantity to
-    the units of the row.
+    `most` with the margin of `actors/wallet/bounds.py` and `slack`; `tokens_max` is how many tokens
+    of input are possible, if more than are held for. `units_of` maps a quantity to the units of the
+    row.
     """
 
     def __init__(
@@ -103,13 +104,15 @@ class MeasuredBill(ReadBill):
         reading: Callable[[bytes], Measured],
         units_of: Callable[[int], int],
         slack: int = 0,
+        tokens_max: int = 0,
     ) -> None:
         self._price = _Price(model)
         self._most = most
         self._usual = usual
-        self._reading = reading
+        self.reading = reading
         self._units_of = units_of
         self._slack = slack
+        self._tokens_max = max(tokens_max, most.usage.input_tokens)
         self._measured: Measured | None = None
 
     @property
@@ -125,8 +128,12 @@ class MeasuredBill(ReadBill):
         return self._measured is not None
 
     def read(self, body: bytes, *, now: float) -> str | None:
-        self._measured = self._reading(body)
-        return self._measured.error
+        return self.take(self.reading(body))
+
+    def take(self, measured: Measured) -> str | None:
+        """Count what `reading` has read elsewhere."""
+        self._measured = measured
+        return measured.error
 
     def charged_whole(self) -> Charged:
         measured, doubted = self._believed()
@@ -162,7 +169,7 @@ class MeasuredBill(ReadBill):
         if quantity is not None and is_measure_doubted(quantity, most.quantity, self._slack):
             doubted["quantity"], quantity = quantity, None
         if usage is not None:
-            given, made = most.usage.input_tokens, most.usage.output_tokens
+            given, made = self._tokens_max, most.usage.output_tokens
             if is_measure_doubted(usage.input_tokens, given, SLACK_TOKENS):
                 doubted["input"] = usage.input_tokens
             if is_measure_doubted(usage.output_tokens, made, SLACK_TOKENS):

@@ -6,7 +6,7 @@ from actors.clock import Clock
 from actors.routing import Candidate
 from channels.deadlines import TimeLimits
 from channels.errors import UpstreamError, UpstreamRefusal
-from channels.http.interfaces import UpstreamClient
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.registry import ChannelSpec
 from gw.calls.attempts import Attempts
 from gw.calls.base_upstream import BaseUpstream, confirm_key, is_success
@@ -62,22 +62,30 @@ class PieceUpstream(BaseUpstream):
         response = await self._http.open(attempts.watch(request))
         attempts.took_response(response)
         if not is_success(response.status):
-            return await self._refusal(
-                request, response, bytes_max=ERROR_BYTES_MAX, passes_body=True
-            )
+            return await self._refused(request, response)
         body = await response.read(self._response_bytes_max)
         attempts.took_whole()
         body = await self._current.redactor.responses.redact_whole(body, keeps_links=True)
-        failed = self._read(call, body)
+        failed = await self._read_fairly(call, body)
         confirm_key(request)
         content_type = call.content_type or self._content_type(response)
         if call.render is not None and failed is None:
             body = call.render(body)
         return Delivery(content_type, body, response.status, failed=failed)
 
-    def _read(self, call: PieceCall, body: bytes) -> str | None:
+    async def _refused(
+        self, request: UpstreamRequest, response: UpstreamResponse
+    ) -> UpstreamRefusal:
+        """Read an error response; the client may receive its body."""
+        return await self._refusal(request, response, bytes_max=ERROR_BYTES_MAX, passes_body=True)
+
+    async def _read(self, call: PieceCall, body: bytes) -> str | None:
+        """Let the bill read the response; return the failure that it reports, if any."""
+        return call.bill.read(body, now=self._clock.now())
+
+    async def _read_fairly(self, call: PieceCall, body: bytes) -> str | None:
         try:
-            return call.bill.read(body, now=self._clock.now())
+            return await self._read(call, body)
         except UpstreamError:
             raise
         except Exception as error:  # an unreadable response is the upstream's fault

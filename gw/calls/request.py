@@ -68,20 +68,28 @@ class ClientRequest(Struct, eq=False):
         return await offloaded(self.helpers(), job, self.body, *arguments)
 
 
-class PieceRequest(ClientRequest):
-    """A checked media request."""
+class PieceRequest(ClientRequest, kw_only=True):
+    """A checked media request; `address` is its endpoint's, if it is not the dialect's main one."""
+
+    address: Address | None = None
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
         """Return the request for this channel."""
-        model, dialect = candidate.upstream_model, DIALECTS[self.protocol]
-        options = {"upstream_model": model}
-        if self.weight > READ_VALUES_MAX:
-            body = await self.offloaded_body(options)
-        else:
-            body = dialect.passthrough_body(self.parsed, options)
-        return dialect.address.request(
-            channel, body, protocol=self.protocol, upstream_model=model, stream=False
+        address = self.address or DIALECTS[self.protocol].address
+        return address.request(
+            channel,
+            await self.body_for(candidate),
+            protocol=candidate.protocol,
+            upstream_model=candidate.upstream_model,
+            stream=False,
         )
+
+    async def body_for(self, candidate: Candidate) -> bytes:
+        """Return the body for a channel."""
+        options = {"upstream_model": candidate.upstream_model}
+        if self.weight > READ_VALUES_MAX:
+            return await self.offloaded_body(options)
+        return DIALECTS[self.protocol].passthrough_body(self.parsed, options)
 
 
 class FormUpload(PieceRequest, kw_only=True):

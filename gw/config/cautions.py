@@ -28,7 +28,7 @@ _OWN_ENDS = sorted(
         for path in (
             *(dialect.address.path for dialect in DIALECTS.values() if not dialect.address.action),
             *(submits.VIDEOS, submits.MUSIC, submits.SPEECH, submits.VOICES),
-            *(submits.TRANSCRIPTS, submits.AVATARS, "/v1/embeddings", "/v1/completions"),
+            *(submits.TRANSCRIPTS, submits.AVATARS, "/v1/completions"),
             *("/v1/models", "/v1/messages/count_tokens", "/v1/audio/transcriptions"),
         )
     },
@@ -70,17 +70,19 @@ def caution_unserved_models(models: Sequence[Section], channels: Sequence[Sectio
     """Caution a callable model whose channels do not speak its protocol."""
     by_id = {channel.values["id"]: channel.values for channel in channels}
     for model in models:
-        family = _family_of(model.values["endpoint_type"])
+        rows = _families_of(model.values["endpoint_type"])
         bound = [by_id[one.values["id"]] for one in model.values["channels"]]
-        if family is None or not bound or not model.values["callable"]:
+        if not rows or not bound or not model.values["callable"]:
             continue
         model_id = model.values["id"]
-        protocol = family.channel_protocol(model_id)
-        speaking = [channel for channel in bound if protocol in channel["protocols"]]
-        wires = {channel["wire"].get(protocol) for channel in speaking}
+        protocols = [row.channel_protocol(model_id) for row in rows]
+        speaking = [one for one in bound if not set(protocols).isdisjoint(one["protocols"])]
+        wires = {one["wire"].get(protocol) for one in speaking for protocol in protocols}
         if not speaking:
+            status = 404 if families.EMBEDDINGS in rows else 503
             model.location("channels").caution(
-                f"none of these channels speaks {protocol}: every call is answered 503"
+                f"none of these channels speaks {' or '.join(protocols)}: every call is answered "
+                f"{status}"
             )
         elif wires == {"shanjian"} and model_id.startswith(("dh-lipsync", "dh-motion")):
             model.location("channels").caution(
@@ -88,12 +90,10 @@ def caution_unserved_models(models: Sequence[Section], channels: Sequence[Sectio
             )
 
 
-def _family_of(endpoint_type: str | None) -> Family | None:
-    """Return the family of a dedicated endpoint; None for chat models and placeholders."""
-    served = (row for row in families.FAMILIES.values() if not row.is_chat and not row.is_withdrawn)
-    return next(
-        (row for row in served if endpoint_type in families.MODEL_TYPES[row.protocol]), None
-    )
+def _families_of(endpoint_type: str | None) -> list[Family]:
+    """Return the families of a dedicated endpoint; empty for chat models and placeholders."""
+    rows = (row for row in families.FAMILIES.values() if not row.is_chat)
+    return [row for row in rows if endpoint_type in families.MODEL_TYPES[row.protocol]]
 
 
 # Models listed in one caution.

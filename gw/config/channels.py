@@ -39,6 +39,7 @@ PATHS: mappings.Schema = {
         readers.optional(upstream.path(names_model=MODEL in dialect.address.path)), None
     )
     for protocol, dialect in DIALECTS.items()
+    if protocol in PROTOCOLS
 }
 
 

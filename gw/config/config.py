@@ -82,6 +82,8 @@ class Timeouts:
     """Of speech."""
     voice: float = key(readers.seconds(), 60.0)
     """Of a cloned voice."""
+    embeddings: float = key(readers.seconds(), 30.0)
+    """Of embeddings, on all channels."""
     task_poll: float = key(readers.seconds(), 10.0)
     """Of one poll of a task."""
 
@@ -299,7 +301,8 @@ class Config:
     """A stream whose upstream is silent for so long sends its client a comment (messages: `ping`);
     0: never."""
     keep_alive_before_first_event: bool = key(readers.flag(), False, is_live=True)
-    """Also before the first event; the head is sent then, and no other channel is tried."""
+    """Also before the first event: the head is sent then, after which no other channel is tried and
+    an error has no status ([the cost](reference/chat.md#26-streams))."""
     max_body_bytes: int = key(_megabytes(1024), 64 * MIB, name="max_body_mb")
     """Of one request's body."""
     max_bodies_bytes: int = key(_megabytes(1024 * 1024), 512 * MIB, name="max_bodies_mb")

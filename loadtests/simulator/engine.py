@@ -13,6 +13,7 @@ from loadtests.simulator.cloud.server import CloudServer
 from loadtests.simulator.completions import compose
 from loadtests.simulator.dialects.base import Dialect
 from loadtests.simulator.dialects.chat import ChatDialect
+from loadtests.simulator.dialects.embeddings import EmbeddingsDialect, NativeEmbeddingsDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
 from loadtests.simulator.dialects.media import (
     EditsDialect,
@@ -61,6 +62,7 @@ class Engine:
         self._lists = {name: Played(plain(PROVIDERS[name], models)) for name in _LISTS}
         self._unknown: Dialect = ChatDialect()  # the shape of answers to unknown paths
         self._gemini: Dialect = GeminiDialect()
+        self._vectors: Dialect = NativeEmbeddingsDialect()
         self._routes: dict[bytes, Dialect] = {
             b"/v1/images/generations": ImagesDialect(self.tasks.files),
             b"/v1/images/edits": EditsDialect(self.tasks.files),
@@ -75,6 +77,7 @@ class Engine:
             b"/messages": MessagesDialect(),
             b"/responses": ResponsesDialect(),
             b"/responses/compact": CompactDialect(),
+            b"/embeddings": EmbeddingsDialect(),
         }
         # Of these the answer follows from path, version and body alone, without a directive.
         self._plain = {self._gemini, *self._endings.values()}
@@ -138,6 +141,8 @@ class Engine:
         path = target.partition(b"?")[0]
         if path.startswith(PREFIX) and path.endswith((PLAIN, STREAMED)):
             return self._gemini
+        if path.startswith(PREFIX) and path.endswith(NativeEmbeddingsDialect.ACTIONS):
+            return self._vectors
         by_ending = (one for ending, one in self._endings.items() if path.endswith(ending))
         return (
             self._routes.get(path)

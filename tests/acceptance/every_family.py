@@ -30,6 +30,7 @@ MEDIA = [
     "clips",
     "rerank",
     "moderations",
+    "embeddings",
 ]
 SETTINGS: dict[str, Any] = {
     "channels": [
@@ -49,6 +50,7 @@ SETTINGS: dict[str, Any] = {
         model("wanted", "busy"),
         model("below", {"id": "listed", "as": "gpt-5.5"}),
         pictures.picture("picture", "one"),
+        model("vectors", "one", endpoint_type="embeddings", price={"input": "0.02"}),
         model("film-lost", "lost", **sounds.FILMED),
         *sounds.ON_ONE,
     ],
@@ -97,6 +99,7 @@ def served(reply: Response) -> Response:
 def _talk(client: Client) -> None:
     served(client.chat(model="renamed"))
     served(client.chat(model="below"))
+    served(client.send("POST", "/v1/embeddings", {"model": "vectors", "input": ["Hello"]}))
     tier = {"input": 1, "output": 1, "beside": {"service_tier": "priority"}}
     served(client.chat(sim={"usage": tier}))  # which was not asked, and has no price
     for stream in (False, True):

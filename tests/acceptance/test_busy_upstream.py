@@ -69,7 +69,7 @@ def shared(busy: str, postgres: PostgresForTests) -> Iterator[Deployment]:
 
 
 _MEDIA = ["images", "speech", "voices", "transcripts", "music", "avatars", "clips", "videos"]
-_MEASURED = ["transcriptions", "rerank", "moderations"]
+_MEASURED = ["transcriptions", "rerank", "moderations", "embeddings"]
 SETTINGS: dict[str, Any] = {
     "translations": [row.setting for row in TRANSLATIONS.values()],
     "channels": [
@@ -88,6 +88,7 @@ SETTINGS: dict[str, Any] = {
         model("film", "one", **sounds.FILMED),
         model("clip-news", "one", **sounds.FILMED),
         model("whisper", "one", endpoint_type="audio_transcriptions", price={"per_call": "0.02"}),
+        model("vectors", "one", endpoint_type="embeddings", price={"input": "0.02"}),
         model("guard", "one", endpoint_type="moderations", price={}),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.002"}),
     ],
@@ -125,6 +126,8 @@ DOORS: list[tuple[str, str, Any]] = [
     ("POST", "/v1/audio/transcriptions", form(part("model", b"whisper"), SOUND)),
     ("POST", "/v1/rerank", {"model": "rank", "query": "dams", "documents": ["a"]}),
     ("POST", "/v1/moderations", {"input": "peace"}),
+    ("POST", "/v1/embeddings", {"model": "vectors", "input": "peace"}),
+    ("POST", "/v1beta/models/vectors:embedContent", {"content": {"parts": [{"text": "a"}]}}),
     ("GET", "/v1/audio/voices", None),
     ("GET", "/v1/videos/avatars/presets", None),
     ("GET", "/v1/videos/clip-templates", None),
@@ -132,7 +135,7 @@ DOORS: list[tuple[str, str, Any]] = [
 ]
 # Routes that ask no upstream, or pass no answer of its on to a client.
 OWN = {
-    *("models", "model", "native_models", "native_model", "public_catalog", "embeddings"),
+    *("models", "model", "native_models", "native_model", "public_catalog"),
     *("key_balance", "billing_subscription", "billing_usage", "logs", "log_detail", "logs_summary"),
     "budgets",
     *("video", "music_task", "speech_task", "avatar", "video_content", "media_file", "mcp"),

@@ -37,7 +37,6 @@ OF_NOBODY = {
     "get_video_content": 403,
     "get_media_file": 403,
     "get_source_file": 403,
-    "create_embedding": 404,
     "open_responses_socket": 405,
 }
 CHECKS = (

@@ -174,7 +174,19 @@ ASKS = (
     tool_call("list_by_tag", tag="animals"),
     tool_call("backlinks", id="Otters"),
     tool_call("get_source", id="Otters"),
-    Ask("POST", "/v1/embeddings", {"model": "sim-model", "input": "Hello"}),
+    Ask("POST", "/v1/embeddings", {"model": "vectors", "input": "Hello", "user": "u"}),
+    Ask(
+        "POST",
+        "/v1beta/models/{}:embedContent",
+        {"content": {"parts": [{"text": "Hello"}]}, "title": "t"},
+        identifier="vectors",
+    ),
+    Ask(
+        "POST",
+        "/v1beta/models/{}:batchEmbedContents",
+        {"requests": [{"content": {"parts": [{"text": "Hello"}]}}]},
+        identifier="vectors",
+    ),
 )
 HEADERS = (
     *("Authorization", "X-Api-Key", "X-Goog-Api-Key", "Accept", "Accept-Encoding", "Content-Type"),

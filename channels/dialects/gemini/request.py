@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from channels.conversation import stand_in
 from channels.dialects import logged_parameters, validation
-from channels.dialects.faults import described
 from channels.dialects.gemini.members import (
     LOGGED,
     Blob,
@@ -24,6 +23,7 @@ from channels.dialects.gemini.members import (
     GenerationConfig,
     ThinkingConfig,
 )
+from channels.dialects.path_model import check_path_model, check_same_model, renamed_model
 from channels.errors import InvalidRequest
 from channels.json.json_object import NOTHING, JsonObject
 
@@ -101,8 +101,6 @@ _CAPITAL = re.compile(r"(?<!^)([A-Z])")
 _RUN_BY_CLIENT = frozenset(("function_declarations", "computer_use"))
 # The names of web search.
 _SEARCHES = frozenset(("google_search", "google_search_retrieval", "enterprise_web_search"))
-# The prefix of a body's model named as a resource.
-_RESOURCE = "models/"
 
 
 class GeminiRequest(Struct, frozen=True):
@@ -128,15 +126,10 @@ class GeminiRequest(Struct, frozen=True):
 
 def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
     """Parse a request body; model and stream are the path's. Raises InvalidRequest."""
-    if not 1 <= len(model) <= validation.MODEL_CHARACTERS_MAX:
-        raise InvalidRequest(
-            f"model: expected 1 to {validation.MODEL_CHARACTERS_MAX} characters in the path.",
-            "model",
-        )
-    validation.check_model(model)
+    check_path_model(model)
     members = validation.read_members(body, _NAMES)
     read, fault = _TABLES.read(members)
-    _check_same_model(read.model, model)
+    check_same_model(read.model, model)
     _spelling(members, _INSTRUCTION, within="")
     config_name = _spelling(members, _CONFIG_NAMES, within="")
     config = validation.read_inner(members, config_name)
@@ -176,10 +169,8 @@ def upstream_body(
     members = request.object
     replace: dict[str, bytes] = {}
     add: dict[str, bytes] = {}
-    if request.model != upstream_model and (named := members.raw.get("model")) is not None:
-        prefix = _RESOURCE if bytes(named).startswith(b'"models/') else ""
-        if bytes(named) != b"null":
-            replace["model"] = msgspec.json.encode(prefix + upstream_model)
+    if request.model != upstream_model:
+        replace |= renamed_model(members, upstream_model)
     if request.max_tokens is None and default_max_tokens is not None:
         target = replace if request.config_name in members.raw else add
         target[request.config_name] = _with_maximum(request.config, b"%d" % default_max_tokens)
@@ -214,15 +205,6 @@ def _spelling(members: JsonObject, names: tuple[str, str], *, within: str) -> st
             f"{within}{other} is {within}{usual} in another spelling; send one.", within + other
         )
     return other
-
-
-def _check_same_model(named: object, model: str) -> None:
-    """Refuse a body whose model differs from the path's, since an upstream may use either."""
-    if named is None or named in (model, _RESOURCE + model):
-        return
-    raise InvalidRequest(
-        f"model: {described(named)} is not the model in the path; leave it out.", "model"
-    )
 
 
 def _max_tokens(config: GenerationConfig | None) -> int | None:

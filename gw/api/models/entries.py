@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from channels.families import GEMINI
+from channels.families import GEMINI, NATIVE_EMBEDDINGS
 from channels.registry import ModelSpec, Registry
 from gw.instants import format_instant, of_seconds
 
@@ -129,15 +129,18 @@ def native_entry(
     registry: Registry, model: ModelSpec, translations: Collection[str]
 ) -> dict[str, Any]:
     """Return one model, a `NativeModel`, without methods if it cannot be called."""
-    methods = ("generateContent", "countTokens")
-    served = registry.reaches(model, {GEMINI.protocol, *translations})
+    methods: tuple[str, ...] = ()
+    if registry.reaches(model, {GEMINI.protocol, *translations}):
+        methods = ("generateContent", "countTokens")
+    elif registry.is_spoken(model, NATIVE_EMBEDDINGS.protocol):
+        methods = ("embedContent", "batchEmbedContents")
     sizes = {"inputTokenLimit": model.context_size, "outputTokenLimit": model.max_output_tokens}
     return {
         "name": f"models/{model.id}",
         "version": "001",
         "displayName": model.display_name,
         **_known(sizes),
-        "supportedGenerationMethods": list(methods) if served else [],
+        "supportedGenerationMethods": list(methods),
     }
 
 

@@ -405,17 +405,3 @@ NATIVE_COUNT = (
         timeout=COUNT_SECONDS,
     ),
 )
-EMBEDDINGS = (
-    Operation(
-        name="create_embedding",
-        tag=TAG,
-        method="POST",
-        summary="Embeddings, which no model makes any more.",
-        description="Every request that passes the checks is 404 `model_not_found`.",
-        body=({"description": "It is not read."},),
-        examples={"a refused request": {"model": "any", "input": "Hello"}},
-        responses=(),
-        raises=((errors.MODEL_NOT_FOUND, 404),),
-        billed_by="nothing: every request is refused",
-    ),
-)

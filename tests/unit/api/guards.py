@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from channels.families import EMBEDDINGS
 from channels.family import ErrorShape
 from gw.api.checks import (
     LOG_REQUESTS_PER_MINUTE,
@@ -200,8 +201,8 @@ def challenge(row: Endpoint) -> Mapping[str, str]:
 
 
 def malformed(row: Endpoint) -> Refusal:
-    """A body is invalid; the endpoint of embeddings reads none, because it has no model."""
-    if row.route == "embeddings":
+    """A body is invalid; those of embeddings read none, because no model is configured."""
+    if row.family is not None and row.family.endpoint_types == EMBEDDINGS.endpoint_types:
         return Refusal(MODEL_NOT_FOUND, 404)
     return Refusal(INVALID_REQUEST, 400)
 

@@ -286,8 +286,8 @@ async def test_a_model_that_cannot_be_called_natively_has_no_methods() -> None:
 async def test_unknown_method_of_a_model_is_not_found_natively() -> None:
     world = World(registry=Registry.of(CHANNELS, [model("x", "a")]))
     for path in (
-        "/v1beta/models/x:embedContent",
-        "/v1/models/x:embedContent",
+        "/v1beta/models/x:embedText",
+        "/v1/models/x:embedText",
         "/v1beta/models/x%3Apredict",
         "/v1beta/models/nothing:generate",
     ):

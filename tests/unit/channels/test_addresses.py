@@ -21,6 +21,8 @@ SENT = {
     "images": ("/v1/images/generations", (BEARER,)),
     "rerank": ("/v1/rerank", (BEARER,)),
     "moderations": ("/v1/moderations", (BEARER,)),
+    "embeddings": ("/v1/embeddings", (BEARER,)),
+    "native_embeddings": ("/v1beta/models/m:embedContent", (("x-goog-api-key", "sk-1"),)),
 }
 
 
