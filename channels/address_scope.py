@@ -27,7 +27,7 @@ _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 def scope_of(text: str) -> Scope:
     """Return the scope of an address; of an embedded one, if it embeds another."""
     try:
-        address = _meant(ip_address(text))
+        address = meant(ip_address(text))
     except ValueError:
         return "other"
     if "%" in text:
@@ -54,7 +54,7 @@ def allowing(channel_addresses: Iterable[str]) -> Callable[[str], bool]:
     return allows
 
 
-def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """Return the IPv4 address embedded in an IPv6 one."""
     if isinstance(address, IPv4Address) or address.is_loopback or address.is_unspecified:
         return address

@@ -24,6 +24,7 @@ from gw.api.admin import (
     ledger,
     models,
     tasks,
+    webhooks,
 )
 from gw.api.admin.openapi import description
 from gw.api.admin.server import AdminApi
@@ -36,7 +37,7 @@ from metrics.prometheus import Metrics
 
 _NOUNS = (
     *(accounts, keys, audit, agents, budgets, knowledge_bases, tasks),
-    *(channels, models, ledger, conditions, events),
+    *(channels, models, ledger, conditions, events, webhooks),
 )
 ROUTES: tuple[Route, ...] = tuple(route for noun in _NOUNS for route in noun.ROUTES)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from actors.changes import ChangeFeed
+from actors.events.outbox import Event
 from actors.heartbeat import Heartbeat
 from actors.limits.accounts import AccountLimits
 from actors.media_store.worker import MediaStore
@@ -28,6 +29,7 @@ from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
+from actors.webhooks.deliverer import Deliverer
 from channels.answers import AnswerBudget
 from channels.body_budget import BodyBudget
 from channels.http.client import HttpClient
@@ -37,11 +39,13 @@ from channels.shares import halves
 from gw import media_services
 from gw.admin.channel_orders import ChannelOrders
 from gw.admin.channel_states import report_of
+from gw.admin.webhooks import body_of
 from gw.admin_services import make_admin_api
 from gw.api.application import GatewayApplication
 from gw.api.call_ids import new_call_id
 from gw.api.knowledge.services import make_sources, make_wiki
 from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.rows import Rendering
 from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusalRate, RefusalRows
 from gw.api.services import LogServices, Services
@@ -81,6 +85,8 @@ from gw.runtime.process import (
 )
 from gw.runtime.pushes import Pushes
 from gw.runtime.shutdown import Shutdown
+from gw.webhooks.settings import settings_of
+from gw.webhooks.table import unsealing
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
@@ -194,7 +200,7 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         keys=keys,
         limiter=memory.limiter,
         jobs_changed=memory.jobs_changed,
-        events_written=memory.events_written,
+        webhooks=memory.webhooks,
         channel_changed=orders.note_change,
     )
     feed = ChangeFeed(
@@ -360,6 +366,28 @@ def start_media(
     return media_store
 
 
+def start_webhooks(process: Process, store: Store) -> None:
+    """Start sending events to webhooks."""
+    current = process.current
+
+    def encode(event: Event) -> bytes:
+        rendering = Rendering(credits_per_usd=current.config.credits_per_usd, redact=current.redact)
+        return body_of(event, rendering.settled)
+
+    deliverer = Deliverer(
+        database=store.pools.webhooks,
+        identity=process.identity,
+        settings=lambda: settings_of(current.config),
+        unseal=partial(unsealing, KeySealer(store.secret)),
+        encode=encode,
+        chance=random.random,
+        nudges=process.memory.webhooks,
+        clock=process.clock,
+        metrics=process.metrics,
+    )
+    process.supervisor.start("webhooks", deliverer.run)
+
+
 def make_admin(
     process: Process,
     store: Store,
@@ -517,6 +545,7 @@ class Gateway:
             self._ledger = start_ledger(process, self.database)
             self._registration = await register(process, self._store, self._ledger)
             await start_watchers(process, self._ledger, self._registration.feed)
+            start_webhooks(process, self._store)
             await self._start_listeners()
         except BaseException:
             await process.stack.aclose()
@@ -568,6 +597,7 @@ class Gateway:
         self.current.swap(applied)
         self._process.memory.channels.configure(config.registry.channels)
         self._process.memory.jobs_changed.set()  # perhaps jobs of a channel that is back
+        self._process.memory.webhooks.changed()
         self.metrics.config.accepted(self._process.clock.now())
         set_level(config.log_level)
         _LOG.info("configuration_reloaded", current=repr(self.current), changes=changed)

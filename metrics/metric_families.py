@@ -533,6 +533,30 @@ METRIC_FAMILIES: tuple[MetricFamily, ...] = (
         "Events written, by type; each is counted by one process.",
     ),
     MetricFamily(
+        "gw_webhook_deliveries_total",
+        "counter",
+        ("outcome",),
+        "Attempts to send an event, by the status of the response, or timeout, unreachable, ...",
+    ),
+    MetricFamily(
+        "gw_webhook_pending",
+        "gauge",
+        (),
+        "Deliveries pending of all webhooks that are enabled; every process states the same.",
+    ),
+    MetricFamily(
+        "gw_webhook_lag_seconds",
+        "gauge",
+        (),
+        "How long the oldest event that an enabled webhook was not sent yet has waited.",
+    ),
+    MetricFamily(
+        "gw_webhook_dead_total",
+        "counter",
+        (),
+        "Deliveries that failed so often that they are not tried again.",
+    ),
+    MetricFamily(
         "gw_mailbox_depth_messages",
         "histogram",
         ("actor",),

@@ -32,6 +32,7 @@ from metrics.groups.media import MediaStoreMetrics, TaskMetrics
 from metrics.groups.recovery import RecoveryMetrics
 from metrics.groups.response_models import ResponseModels
 from metrics.groups.sales import SaleMetrics
+from metrics.groups.webhooks import WebhookMetrics
 from metrics.logs import lines_lost
 from metrics.metric_families import FIRST_BYTE_SECONDS
 from metrics.values import Number
@@ -106,6 +107,7 @@ class Metrics:
         self.database = DatabaseMetrics(make)
         self.files = FileMetrics(make)
         self.events = EventMetrics(make)
+        self.webhooks = WebhookMetrics(make)
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")
         self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")

@@ -43,8 +43,8 @@ class HttpClient(UpstreamClient):
     No redirects, no cookies, no decompression; a proxy if the request's transport has one. A reused
     connection that the upstream closed before it had the whole request is replaced by a new one,
     once. A request that has arrived is never sent twice. `allows` decides which addresses may be
-    connected to; None allows all. `files` counts its connections among the open files, and may
-    close idle ones.
+    connected to; None allows all; if it `judges_all`, a name must have no other. `files` counts
+    its connections among the open files, and may close idle ones.
     """
 
     def __init__(
@@ -53,9 +53,11 @@ class HttpClient(UpstreamClient):
         connect_seconds: float,
         tls: Callable[[], ssl.SSLContext] | None = None,
         allows: Allows | None = None,
+        judges_all: bool = False,
         files: OpenFiles | None = None,
     ) -> None:
         self._allows = allows
+        self._judges_all = judges_all
         self._files = files
         self._connect_seconds = connect_seconds
         self._make_tls = tls or verifying
@@ -154,6 +156,7 @@ class HttpClient(UpstreamClient):
                 connect_seconds=self._connect_seconds,
                 tls=self._tls_of(transport),
                 allows=self._allows,
+                judges_all=self._judges_all,
                 proxy=transport.proxy if transport is not None else None,
                 files=self._files,
             )

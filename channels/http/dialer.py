@@ -37,13 +37,14 @@ class SocketAddress(NamedTuple):
 
 
 class AddressRefused(UpstreamUnreachable):
-    """None of a name's addresses may be connected to."""
+    """A name's addresses may not be connected to."""
 
 
 class Dialer:
     """Opens connections to one origin, one per call.
 
-    `allows` is applied to the addresses, not to names. With a `proxy` the addresses connected to
+    `allows` is applied to the addresses, not to names; if it `judges_all`, one address that is not
+    allowed refuses the name, else the others are used. With a `proxy` the addresses connected to
     are the proxy's, and the proxy resolves the origin; `allows` is then applied to the addresses
     that the origin has here, if any.
     """
@@ -55,11 +56,13 @@ class Dialer:
         connect_seconds: float,
         tls: Callable[[], ssl.SSLContext],
         allows: Allows | None = None,
+        judges_all: bool = False,
         proxy: Proxy | None = None,
         files: OpenFiles | None = None,
     ) -> None:
         self._files = files
         self._allows = allows
+        self._judges_all = judges_all
         self._proxy = proxy
         self._host, self._port = (proxy or origin).host, (proxy or origin).port
         self._origin = origin
@@ -119,8 +122,10 @@ class Dialer:
                 if self._allows is not None and self._proxy is not None:
                     await self._judge_origin(self._allows)
                 elif self._allows is not None:
-                    addresses = [one for one in addresses if self._allows(str(one.address[0]))]
-                    if not addresses:
+                    allowed = [one for one in addresses if self._allows(str(one.address[0]))]
+                    is_refused = self._judges_all and len(allowed) < len(addresses)
+                    addresses = allowed
+                    if is_refused or not addresses:
                         raise AddressRefused(f"{self._host}: not a public address")
                 self._addresses = in_turn(addresses)
                 self._good_until = loop.time() + DNS_CACHE_SECONDS

@@ -16,6 +16,7 @@ from gw.keys.key_requests import RequestIsDecided, UnknownRequest
 from gw.keys.sealing import WrongSecret
 from gw.knowledge.bases import UnknownBase
 from gw.nouns.refused import Invalid, Refused
+from gw.webhooks.table import QueueFull, TooManyWebhooks, UnknownWebhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
         "an operator has made the budget {}, and alone changes it",
     ),
     UnknownRequest: (404, "request_not_found", "there is no request {}"),
+    UnknownWebhook: (404, "webhook_not_found", "there is no webhook {}"),
+    TooManyWebhooks: (409, "too_many_webhooks", "there are {} webhooks, as many as there may be"),
+    QueueFull: (
+        409,
+        "webhook_queue_full",
+        "more than {} deliveries would be pending: wait for some, or replay a shorter span",
+    ),
     UnknownBase: (404, "kb_not_found", "the account has no knowledge base {}"),
     store.KeyIsRevoked: (409, "key_revoked", "the key {} is revoked, and revocation is for good"),
     store.TooManyKeys: (409, "too_many_keys", "the account {} has as many keys as one may have"),

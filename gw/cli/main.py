@@ -31,6 +31,7 @@ NOUNS = {
     "key": "gw.cli.key",
     "agent": "gw.cli.agent",
     "budget": "gw.cli.budget",
+    "webhook": "gw.cli.webhook",
     "ledger": "gw.cli.ledger",
     "secret": "gw.cli.secret",
     "receipt": "gw.cli.receipt",

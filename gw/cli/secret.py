@@ -12,6 +12,8 @@ from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused
 from gw.cli.output import Result, sheet
 from gw.keys.rotation import Rotation, rotate_keys
+from gw.keys.sealing import KeySealer
+from gw.webhooks import table as webhooks
 from metrics.logs import EventLog
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _NOW = "Remove `previous_secret` now, and restart each gateway."
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
     verbs = add_noun(nouns, "secret", "change the secret that keys are stored under")
-    text = "store every key anew that was stored under `previous_secret`; may be repeated"
+    text = "seal anew what was sealed under `previous_secret`: keys, webhooks; may be repeated"
     add_command(verbs, "rotate", text, with_database(rotate))
 
 
@@ -32,7 +34,9 @@ async def rotate(context: Context, options: Namespace) -> Result:
     secret = context.secret()
     if not secret.previous:
         raise CommandRefused(_NO_PREVIOUS, "no_previous_secret")
-    done = await rotate_keys(context.database, secret)  # each batch is committed separately
+    keys = await rotate_keys(context.database, secret)  # each batch is committed separately
+    resealed, current = await webhooks.reseal(context.database, KeySealer(secret))
+    done = Rotation(rotated=keys.rotated + resealed, current=keys.current + current)
     async with context.change() as (session, actor):
         await audit.note(session, actor, "secret.rotate", "secret", details=asdict(done))
     EventLog("gw.cli").info("secret_rotated", rotated=done.rotated, current=done.current)

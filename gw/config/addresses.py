@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from urllib.parse import urlsplit
 
 from gw.config import readers
@@ -19,6 +19,7 @@ _ORIGIN = re.compile(
 )
 _ORIGIN_ALLOWED = "an origin such as https://app.example, without a path, or *"
 _HOST_NAME_ALLOWED = "a host's name without a port, such as gw1.example.com"
+_NETWORK_ALLOWED = "a network such as 10.1.0.0/16, an address, or a host's name without a port"
 _BASE_URL_ALLOWED = "http(s)://host[:port], with a path that all its paths begin with or without"
 _ADDRESS = re.compile(r"(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@]*):(?P<port>[0-9]{1,5})")
 _BASE_URL = re.compile(
@@ -77,6 +78,26 @@ def host_name() -> readers.Reader[str]:
         value = readers.written_text(node, _HOST_NAME_ALLOWED)
         if not _HOST_NAME.fullmatch(value):
             raise readers.InvalidValue(found=described(node), allowed=_HOST_NAME_ALLOWED)
+        return value.lower().removesuffix(".")
+
+    return read
+
+
+def network_or_name() -> readers.Reader[str]:
+    """Read a network, an address or a host's name, in lower case."""
+
+    def read(node: Node, at: Location) -> str:
+        value = readers.written_text(node, _NETWORK_ALLOWED)
+        if "/" in value or ":" in value or _LOOKS_LIKE_IPV4.fullmatch(value):
+            try:
+                return str(ip_network(value))
+            except ValueError as error:
+                hint = "bits behind the network are set" if "host bits" in str(error) else ""
+                raise readers.InvalidValue(
+                    found=described(node), allowed=_NETWORK_ALLOWED, hint=hint
+                ) from error
+        if not _HOST_NAME.fullmatch(value):
+            raise readers.InvalidValue(found=described(node), allowed=_NETWORK_ALLOWED)
         return value.lower().removesuffix(".")
 
     return read

@@ -214,6 +214,29 @@ class AttributionSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhooksSpec:
+    """How events are sent to webhooks."""
+
+    allow: tuple[str, ...] = key(
+        mappings.distinct(addresses.network_or_name(), "a list of networks and host names"), ()
+    )
+    """Networks, addresses and host names that events may be sent to though they are not public, or
+    without TLS: `[10.1.0.0/16, hooks.internal]`. All others: global addresses, over https."""
+    retry_seconds: tuple[float, ...] = key(
+        mappings.at_most(
+            50, mappings.listing(readers.seconds(most=30 * 86_400), "a list of seconds")
+        ),
+        (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0),
+    )
+    """The pauses after failed attempts, 20 % more or less by chance; after the last one the
+    delivery is dead."""
+    timeout: float = key(readers.seconds(most=300), 15.0)
+    """Seconds of an attempt."""
+    queue: int = key(readers.whole(1, 10_000_000), 100_000)
+    """Deliveries pending of one webhook; above them events wait where they are written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
@@ -353,6 +376,8 @@ class Config:
     """Events: accounts, keys, budgets, tasks and calls, for pulls and webhooks."""
     attribution: AttributionSpec = section(AttributionSpec, is_live=True)
     """For whom calls are made ([attribution](reference/credit.md)), as their clients say."""
+    webhooks: WebhooksSpec = section(WebhooksSpec, is_live=True)
+    """Addresses that events are sent to (`gw webhook create`)."""
     registry: Registry
     source: Path  # the file this was read from
     cautions: tuple[Caution, ...] = ()  # settings that are allowed and probably mistakes

@@ -143,6 +143,18 @@ def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
     return read_list
 
 
+def at_most(most: int, read_list: Reader[tuple[T, ...]]) -> Reader[tuple[T, ...]]:
+    """Read a list of at most so many values."""
+
+    def read(node: nodes.Node, at: Location) -> tuple[T, ...]:
+        values = read_list(node, at)
+        if len(values) > most:
+            raise InvalidValue(found=f"{len(values)} of them", allowed=f"at most {most}")
+        return values
+
+    return read
+
+
 def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple[str, ...]]:
     """Read a list of distinct values, at least `least`."""
     read_list = listing(placed(read), allowed)

@@ -17,6 +17,8 @@ LOG_STATEMENT_SECONDS = 10.0
 MEDIA_CONNECTIONS = 2
 # The poller records and claims on one of them while it ends jobs on the other.
 JOB_CONNECTIONS = 2
+# Webhooks are claimed, read and booked one after the other.
+WEBHOOK_CONNECTIONS = 1
 # Searches wait for each other, and no billed work does; retrieval for a call has its own pool.
 KNOWLEDGE_CONNECTIONS = 3
 AGENT_CONNECTIONS = 3
@@ -50,6 +52,7 @@ class DatabasePools:
         self.knowledge = pool("knowledge", KNOWLEDGE_CONNECTIONS, SEARCH_SECONDS)
         self.agents = pool("agents", AGENT_CONNECTIONS, SEARCH_SECONDS)
         self.jobs = pool("jobs", JOB_CONNECTIONS)
+        self.webhooks = pool("webhooks", WEBHOOK_CONNECTIONS)
         self.admin = pool("admin", ADMIN_CONNECTIONS, ADMIN_STATEMENT_SECONDS)
         # Opened if there is a media store.
         self.media = pool("media", MEDIA_CONNECTIONS)
@@ -63,6 +66,7 @@ class DatabasePools:
             self.admin,
             self.knowledge,
             self.agents,
+            self.webhooks,
             self.media,
             self.jobs,
             self.logs,

@@ -25,6 +25,7 @@ from actors.wallet.live_calls import LiveCalls
 from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
+from actors.webhooks.nudges import Nudges
 from channels.open_files import OpenFiles
 from gw.config.config import Config
 from gw.config.live import LiveConfig
@@ -50,7 +51,7 @@ class Memory:
     channels: ChannelDirectory
     live: LiveCalls
     jobs_changed: asyncio.Event  # a job was, or may have been, accepted
-    events_written: asyncio.Event  # an event was, or may have been, written
+    webhooks: Nudges  # of what sends events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,7 +125,7 @@ def make_process(
             channels=ChannelDirectory(supervisor=supervisor, clock=clock, metrics=metrics),
             live=LiveCalls(),
             jobs_changed=asyncio.Event(),
-            events_written=asyncio.Event(),
+            webhooks=Nudges(),
         ),
     )
 

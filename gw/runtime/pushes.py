@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from actors.limits.limiter import Limiter
+from actors.webhooks.nudges import Nudges
 from gw.keys.cache import KeyCache
 
 
@@ -18,24 +19,27 @@ class Pushes:
         keys: KeyCache,
         limiter: Limiter,
         jobs_changed: asyncio.Event,
-        events_written: asyncio.Event,
+        webhooks: Nudges,
         channel_changed: Callable[[str], None] = lambda channel_id: None,
     ) -> None:
         self._channel_changed = channel_changed
         self._keys = keys
         self._limiter = limiter
         self._jobs_changed = jobs_changed
-        self._events_written = events_written
+        self._webhooks = webhooks
 
     def take_push(self, payload: str) -> None:
         """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`,
-        `event:`."""
+        `webhook:<id>`, `event:`."""
         kind, _, name = payload.partition(":")
         if kind == "job":
             self._jobs_changed.set()
             return
         if kind == "event":
-            self._events_written.set()
+            self._webhooks.written()
+            return
+        if kind == "webhook":
+            self._webhooks.changed()
             return
         if kind == "channel":
             self._channel_changed(name)
@@ -47,7 +51,8 @@ class Pushes:
     def lost(self) -> None:
         """Invalidate all cached state: pushes may have been missed."""
         self._jobs_changed.set()
-        self._events_written.set()
+        self._webhooks.changed()
+        self._webhooks.written()
         self._channel_changed("")
         self._keys.clear()
         self._limiter.share_all()

@@ -37,6 +37,7 @@ from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
+from actors.webhooks.nudges import Nudges
 from channels.media.model import MIB
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
@@ -186,7 +187,7 @@ class GatewayProcess:
             keys=self.keys,
             limiter=self._limiter,
             jobs_changed=self._jobs_changed,
-            events_written=asyncio.Event(),
+            webhooks=Nudges(),
         )
         self._feed = ChangeFeed(
             database=database,

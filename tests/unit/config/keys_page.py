@@ -72,8 +72,11 @@ def default(name: str, key: Key) -> str:
         return f"`{value // unit}`"
     if isinstance(value, float | int | Decimal):
         return f"`{value:g}`" if value < 1e6 else f"`{value}`"
-    if isinstance(value, frozenset | tuple):
+    if isinstance(value, frozenset):
         return f"`[{', '.join(sorted(value))}]`"
+    if isinstance(value, tuple):
+        words = [one if isinstance(one, str) else f"{one:g}" for one in value]
+        return f"`[{', '.join(words)}]`"
     return f"`{value}`" if str(value) and value != Fields() else "empty"
 
 

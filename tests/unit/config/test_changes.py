@@ -35,6 +35,7 @@ LIVE = {
     "tls",
     "translate",
     "translations",
+    "webhooks",
 }
 
 

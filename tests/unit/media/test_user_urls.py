@@ -5,7 +5,8 @@ from ipaddress import IPv4Address, IPv6Address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.media.user_urls import URL_CHARACTERS_MAX, fault_of, is_embedded_image
+from channels.named_host import URL_CHARACTERS_MAX
+from gw.media.user_urls import fault_of, is_embedded_image
 from tests.support.rows import each
 
 SPECIAL = [

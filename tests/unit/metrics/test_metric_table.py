@@ -27,6 +27,7 @@ BARE = {
     "gw_recorder_up",
     "gw_overloaded",
     "gw_call_log_kept",
+    "gw_webhook_pending",
     "gw_config_last_reload_successful",
     "gw_limits_degraded",
     "gw_ledger_proof_faults",

@@ -1,0 +1,1 @@
+"""Events sent to the addresses that operators name: claimed, signed, tried again."""

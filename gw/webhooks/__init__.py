@@ -1,0 +1,1 @@
+"""Where operators have events sent to."""
