@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from actors.wallet.money import format_usd
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import A_KNOWN_PORT, Deployment
 from loadtests.rig.tenants import Tenant
 from tests.acceptance.common import SETTINGS as COMMON
@@ -51,6 +53,76 @@ def seen(tenant: Tenant, query: str = "") -> dict[str, dict[str, Any]]:
     assert reply.status == 200, reply
     assert reply.json["object"] == "list"
     return {one["name"]: one for one in reply.json["data"]}
+
+
+FOR_EVE = {"x-gateway-end-user": "eve", "x-gateway-run": "r1", "x-gateway-run-max-usd": "2.5"}
+
+
+def test_what_a_call_costs_is_counted_refused_and_shown_everywhere(
+    h: Deployment, operator: Visitor
+) -> None:
+    tenant = h.tenant(user="ann")
+    made = {
+        scope: make(h, tenant, name=scope, scope=scope, period="day")["id"]
+        for scope in ("account", "every_user", "every_end_user", "every_run")
+    }
+    served = tenant.client.chat(headers=FOR_EVE)
+    assert served.status == 200, served
+    cost = h.row(served.trace)["cost_nano_usd"]
+    assert cost > 0
+    left = {"spent_usd": format_usd(cost), "held_usd": "0"}
+    logs = h.another(tenant, user="ann", account_logs=True)
+    for name, budget in seen(logs, "?run=r1&end_user=eve").items():
+        limit = {"r1": "2.5"}.get(name, "5")
+        remaining = format_usd(int(limit.replace(".", "")) * 10 ** (9 - ("." in limit)) - cost)
+        assert (budget["limit_usd"], budget["remaining_usd"]) == (limit, remaining), name
+        assert {one: budget[one] for one in left} == left, name
+    ceiling = seen(tenant, "?run=r1")["r1"]
+    assert [ceiling[one] for one in ("id", "scope", "subject", "period", "resets_at")] == [
+        "run",
+        "run",
+        "r1",
+        "total",
+        None,
+    ]
+    shown = h.gw("budget", "show", made["every_end_user"], "--subject", "eve")["current"]
+    assert {one: shown[one] for one in left} == left
+    token = h.gw("admin", "token", "create", "--name", "t", "--scope", "read")["token"]
+    admin = Client(h.gateway.admin_url, token)
+    (of_run,) = admin.get(f"/admin/v1/budgets/{made['every_run']}/sums").json["data"]
+    assert (of_run["subject"], of_run["spent_usd"]) == ("r1", format_usd(cost))
+
+    # A changed limit is in force when the command has answered.
+    h.gw("budget", "set", made["account"], "--limit-usd", format_usd(cost))
+    refused = tenant.client.chat(headers=FOR_EVE)
+    assert (refused.status, refused.code) == (402, "quota_exceeded")
+    assert refused.headers["x-gateway-budget"].startswith(f"{made['account']}; needed=")
+    h.row(refused.trace)
+    page = f"/accounts/{tenant.account}/budgets"
+    assert operator.get(page).status_code == 200
+    assert "Latest refusals" in operator.text
+    assert f'/calls/{h.row(refused.trace)["id"]}"' in operator.page
+    assert "eve" in operator.text
+    assert operator.get(f"{page}/{made['every_user']}").status_code == 200
+    assert "ann" in operator.text
+    h.gw("budget", "delete", made["account"])
+    assert [tenant.client.chat(headers=FOR_EVE).status for _ in range(3)] == [200] * 3
+    h.settled(tenant)
+    gone = h.gw("budget", "show", made["account"])
+    assert gone["current"]["spent_usd"] == format_usd(cost)
+    h.verify()
+
+
+def test_limit_holds_for_calls_that_were_admitted_from_memory(h: Deployment) -> None:
+    tenant = h.tenant(nano_usd=10**12)
+    budget = make(h, tenant, limit_usd="500")["id"]
+    assert [tenant.client.chat().status for _ in range(20)] == [200] * 20
+    for _ in range(3):
+        h.gw("budget", "set", budget, "--limit-usd", "0")
+        assert [tenant.client.chat().status for _ in range(8)] == [402] * 8
+        h.gw("budget", "set", budget, "--limit-usd", "500")
+        assert [tenant.client.chat().status for _ in range(8)] == [200] * 8
+    h.verify()
 
 
 def test_key_sees_the_budgets_that_its_calls_can_meet(h: Deployment) -> None:
