@@ -28,7 +28,7 @@ class Position(Struct, frozen=True, array_like=True):
     """A position in a list by age: after the row of this instant and id."""
 
     at: datetime
-    id: Annotated[str, Meta(max_length=200, pattern=r"^[ -~]+$")]
+    id: Annotated[str, Meta(max_length=200, pattern=r"\A[ -~]+\Z")]
 
 
 def write_position(position: Any) -> str:

@@ -34,13 +34,13 @@ PERCENTS_MAX = 5
 _USER_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 Name = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
-Id = Annotated[str, Meta(pattern=r"^[!-~]{1,100}$")]
-User = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@-]{1,64}$")]
+Id = Annotated[str, Meta(pattern=r"\A[!-~]{1,100}\Z")]
+User = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._@-]{1,64}\Z")]
 Model = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
 Models = Annotated[list[Model], Meta(max_length=MODELS_MAX)]
-Usd = Annotated[str, Meta(pattern=r"^[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD")]
+Usd = Annotated[str, Meta(pattern=r"\A[0-9]{1,10}(\.[0-9]{1,9})?\Z", description="Decimal USD")]
 SignedUsd = Annotated[
-    str, Meta(pattern=r"^-?[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD, negative too")
+    str, Meta(pattern=r"\A-?[0-9]{1,10}(\.[0-9]{1,9})?\Z", description="Decimal USD, negative too")
 ]
 Subject = Annotated[str, Meta(min_length=1, max_length=256)]
 Reason = Annotated[str, Meta(min_length=1, max_length=REASON_CHARACTERS_MAX)]
@@ -52,7 +52,7 @@ Percents = Annotated[
 Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
-BaseId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+BaseId = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9._-]{0,63}\Z")]
 Bases = Annotated[list[BaseId], Meta(max_length=BASES_MAX)]
 # An instant with its zone: shown in UTC, accepted in any zone.
 Instant = Annotated[datetime, Meta(tz=True)]

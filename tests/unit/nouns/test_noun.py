@@ -15,6 +15,7 @@ from gw.nouns.given import Given, MisstatedNoun
 from gw.nouns.member import Member, Setting
 from gw.nouns.noun import Noun
 from gw.nouns.refused import Invalid
+from tests.support.rows import cases
 from tests.unit.config.reading import channel, read
 
 REGISTRY = read(
@@ -159,6 +160,20 @@ def test_what_operators_may_not_give_is_refused() -> None:
         BOAT.settings_of({"yard": "theirs"})
     with pytest.raises(Invalid):
         BOAT.new_of(msgspec.convert({"name": " "}, BOAT.New), REGISTRY)
+
+
+@cases(
+    "kind, text",
+    (values.Id, "key_1"),
+    (values.User, "ann"),
+    (values.Usd, "5"),
+    (values.SignedUsd, "-5"),
+    (values.BaseId, "notes"),
+)
+def test_line_break_ends_no_value(kind: Any, text: str) -> None:
+    assert msgspec.convert(text, kind) == text
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(f"{text}\n", kind)
 
 
 def test_count_is_one_of_its_column() -> None:
