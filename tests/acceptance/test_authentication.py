@@ -53,7 +53,9 @@ def test_key_is_found_in_every_place(h: Deployment, tenant: Tenant, place: str, 
 
 
 @each("headers", [{}, {"x-api-key": ""}, {"Authorization": ""}, {"Authorization": "Bearer "}])
-def test_missing_key_is_told_where_to_send_one(h: Deployment, headers: dict[str, str]) -> None:
+def test_error_of_a_missing_key_says_where_to_send_one(
+    h: Deployment, headers: dict[str, str]
+) -> None:
     assert_refused(ask(h, headers=headers), MISSING_KEY)
 
 

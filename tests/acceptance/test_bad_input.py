@@ -94,7 +94,7 @@ def test_client_that_leaves_leaves_nothing_behind(
 
 
 @each("expect", ["100-continue", "100-Continue", "100-CONTINUE"])
-def test_client_that_asks_first_is_told_to_go_on(stand: Stand, expect: str) -> None:
+def test_client_that_asks_first_may_go_on(stand: Stand, expect: str) -> None:
     with Connection(stand.url) as connection:
         head = request(f"Expect: {expect}", f"Content-Length: {len(BODY)}", length=False)
         connection.send(stand.wire(head))

@@ -146,7 +146,7 @@ def test_sdk_streams_an_image_as_markdown(
     assert h.upstream.last_body()["tools"] == [DRAW]
 
 
-def test_what_cannot_be_said_is_listed_or_refused(h: Deployment, tenant: Tenant) -> None:
+def test_what_cannot_be_translated_is_listed_or_refused(h: Deployment, tenant: Tenant) -> None:
     reply = request_of(h, tenant, SEARCH, seed=7, stop=["END"], n=2)
     assert reply.status == 200
     assert reply.headers["x-protocol-warning"] == "stop; seed; n"

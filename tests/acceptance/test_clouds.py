@@ -157,7 +157,7 @@ def test_claude_is_served_and_charged_wherever_it_is_hosted(
 @each("stream", [False, True])
 @each("served, times", [("priority", 2), ("default", 1)])
 @each("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
-def test_a_tier_is_asked_of_bedrock_in_a_header_and_the_one_that_it_states_is_charged(
+def test_a_tier_is_requested_of_bedrock_in_a_header_and_the_one_that_it_states_is_charged(
     h: Deployment, tenant: Tenant, path: str, served: str, times: int, stream: bool
 ) -> None:
     message = [hello(usage=USAGE, headers={"X-Amzn-Bedrock-Service-Tier": served})]
@@ -277,7 +277,7 @@ def test_refusals_pass_with_their_words_and_nothing_secret(h: Deployment, tenant
     assert (quota.status, quota.json["error"]["message"]) == (429, "Quota exceeded")
 
 
-def test_channel_without_credentials_is_told_of_and_another_is_asked(
+def test_channel_without_credentials_is_logged_and_another_is_tried(
     h: Deployment, tenant: Tenant
 ) -> None:
     body = {"model": "gpt-both", "messages": [HELLO]}

@@ -131,7 +131,7 @@ def ended(old: GatewayProcess) -> None:
     old.close()
 
 
-def test_settlement_that_the_database_does_not_take_in_time_is_told(
+def test_settlement_that_the_database_does_not_take_in_time_is_logged(
     database_url: str, tmp_path: Path
 ) -> None:
     with deployment(database_url, tmp_path, drain_seconds=0) as h:

@@ -56,7 +56,7 @@ def h(data_dir: Path, tmp_path: Path) -> Iterator[Deployment]:
         yield built
 
 
-def test_frozen_database_is_told_everywhere_and_loses_nothing(
+def test_frozen_database_is_reported_everywhere_and_loses_nothing(
     h: Deployment, data_dir: Path
 ) -> None:
     admin, warm = Admin(h.gateway.admin_url), h.client

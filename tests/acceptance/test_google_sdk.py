@@ -207,7 +207,7 @@ def test_error_within_a_stream_is_raised(h: Deployment, sdk: Client, of_model: s
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
-def test_library_may_be_told_its_version(h: Deployment, tenant: Tenant, version: str) -> None:
+def test_library_may_be_given_its_version(h: Deployment, tenant: Tenant, version: str) -> None:
     with client_of(h, tenant.key, api_version=version) as sdk:
         (response,) = ask(sdk, "gemini", "Hello", is_stream=False)
     assert response.text

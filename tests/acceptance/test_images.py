@@ -65,7 +65,9 @@ def test_size_without_pixels_is_refused_where_the_price_is_by_the_area(
     assert h.upstream.stats()["requests"] == 0
 
 
-def test_model_of_other_endpoints_is_told_where_it_is_served(h: Deployment, tenant: Tenant) -> None:
+def test_error_of_a_model_of_other_endpoints_says_where_it_is_served(
+    h: Deployment, tenant: Tenant
+) -> None:
     reply = generate(tenant.client, model="sim-model")
     assert refusal(reply) == (503, "server_error", "no_channel_available", "model")
     assert b" It is served on: chat_completions, messages." in reply.body

@@ -189,7 +189,7 @@ def check_untold(shown: str) -> None:
 
 
 @each("protocol", WHOLE)
-def test_what_credentials_turn_into_is_told_as_little_as_a_key(
+def test_what_credentials_turn_into_is_shown_as_little_as_a_key(
     h: Deployment, tenant: Tenant, leaky: LeakyUpstream, protocol: str
 ) -> None:
     whole = WHOLE[protocol][1]

@@ -84,7 +84,7 @@ def by_hand(gateway: Mapping[str, str]) -> int:
 
 
 @each("stream", [False, True])
-def test_success_tells_what_was_asked_answered_and_paid(h: Deployment, stream: bool) -> None:
+def test_success_shows_what_was_requested_answered_and_paid(h: Deployment, stream: bool) -> None:
     h.upstream.reset()
     tenant = h.tenant()
     reply = tenant.client.chat(
@@ -128,7 +128,7 @@ def test_success_tells_what_was_asked_answered_and_paid(h: Deployment, stream: b
     assert Decimal(gateway["hold_usd"]) * 10**9 == hold.quantize(Decimal(1), rounding=ROUND_HALF_UP)
 
 
-def test_failed_channels_are_told_by_their_places(h: Deployment, tenant: Tenant) -> None:
+def test_failed_channels_are_shown_by_their_places(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("supplier-alpha", status=500)
     h.upstream.fault("supplier-beta", refuse=True)
     reply = tenant.client.chat(sim={"usage": USAGE})

@@ -157,7 +157,7 @@ def test_a_page_is_the_one_of_rest(reader: Tenant) -> None:
     assert page == {**rest, "body_truncated": False}
 
 
-def test_pages_come_in_the_order_asked_once_each(reader: Tenant) -> None:
+def test_pages_come_in_the_order_requested_once_each(reader: Tenant) -> None:
     request = ["team/Otters", "nothing", "zh", " zh ", "River Dog", "Otters", "x/y", ""]
     got = found(reader, "read_pages", ids=request)
     assert ids(got["pages"]) == ["team/Otters", "zh", "Otters"]
@@ -227,7 +227,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 
 
 @each("tool, arguments", BAD)
-def test_a_wrong_argument_is_told_in_a_sentence(
+def test_a_wrong_argument_is_described_in_a_sentence(
     reader: Tenant, tool: str, arguments: dict[str, Any]
 ) -> None:
     sentence = failure(reader, tool, **arguments)

@@ -138,7 +138,7 @@ FAILURES: list[tuple[str, dict[str, Any], tuple[int, str, str], list[int], str]]
 
 
 @each("kind, fault, result, request, status", FAILURES)
-def test_failed_submit_is_refunded_and_asked_again_only_where_nothing_was_made(
+def test_failed_submit_is_refunded_and_repeated_only_where_nothing_was_made(
     h: Deployment,
     kind: str,
     fault: dict[str, Any],

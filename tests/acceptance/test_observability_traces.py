@@ -156,7 +156,7 @@ def test_call_and_its_steps_are_one_tree(h: Deployment, sink: Sink, tenant: Tena
     assert hold.attributes["gw.hold_nano_usd"] > call.attributes["gw.cost_nano_usd"]
 
 
-def test_images_are_told_by_the_piece(h: Deployment, sink: Sink, tenant: Tenant) -> None:
+def test_images_are_counted_by_the_piece(h: Deployment, sink: Sink, tenant: Tenant) -> None:
     reply = generate(tenant.client, n=2)
     call, below = sink.tree(reply.trace, HOLD, "generate_content picture", SETTLE)
     assert (call.name, call.is_error) == ("generate_content picture", False)
@@ -266,7 +266,7 @@ def test_call_refused_early_has_its_span(
     assert not h.upstream.requests(1)
 
 
-def test_unsampled_caller_is_not_recorded_and_its_upstream_is_told_so(
+def test_unsampled_caller_is_not_recorded_and_its_upstream_knows(
     h: Deployment, sink: Sink, tenant: Tenant
 ) -> None:
     unsampled = TRACE[::-1]

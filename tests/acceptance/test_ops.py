@@ -59,7 +59,7 @@ def test_python_without_venv_is_one_clear_line(project: Path, data_dir: Path) ->
     assert done.stderr.count("\n") == 1
 
 
-def test_failed_installation_is_told_in_short_and_tried_again(project: Path) -> None:
+def test_failed_installation_is_reported_in_short_and_tried_again(project: Path) -> None:
     for _ in range(2):
         done = demo(project, PYTHON=sys.executable, PIP_NO_INDEX="1", PIP_FIND_LINKS="")
         assert (done.returncode, done.stdout) == (1, "")

@@ -376,7 +376,7 @@ def put_back(payer: Tenant, way: Way) -> None:
 
 
 @each("way, situation", FAILURES)
-def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
+def test_failure_has_the_clients_shape_and_costs_nothing(
     h: Deployment, payer: Tenant, way: Way, situation: str
 ) -> None:
     failure = way.face.failures[situation]
@@ -397,7 +397,7 @@ def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
 
 
 @each("way", BROKEN)
-def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
+def test_stream_that_fails_in_its_middle_has_an_error_and_is_settled(
     h: Deployment, payer: Tenant, way: Way
 ) -> None:
     words = "x" * 400

@@ -99,7 +99,7 @@ def test_odd_gemini_request_is_forwarded_or_refused(h: Deployment) -> None:
     assert h.upstream.stats()["requests"] == 0
 
 
-def test_empty_message_is_said_where_it_can_be(h: Deployment, tenant: Tenant) -> None:
+def test_empty_message_is_written_where_it_can_be(h: Deployment, tenant: Tenant) -> None:
     body = {"model": "gpt", "max_tokens": 200, "messages": EMPTY}
     reply = tenant.client.send("POST", "/v1/messages", body, headers={"x-api-key": tenant.key})
     assert reply.status == 200

@@ -222,7 +222,7 @@ def polled_again(h: Deployment) -> int:
     return sum(path.startswith("/v1/videos/") for path in paths)
 
 
-def test_link_that_has_expired_is_asked_for_again_once_a_minute(
+def test_link_that_has_expired_is_requested_again_once_a_minute(
     h: Deployment, tenant: Tenant
 ) -> None:
     h.upstream.fault("one", task_seconds=0.1)

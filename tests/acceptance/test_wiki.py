@@ -238,7 +238,7 @@ def test_readers_see_the_old_base_or_the_new_one(many: Deployment, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_a_search_that_takes_too_long_is_ended_and_told(h: Deployment, tmp_path: Path) -> None:
+def test_a_search_that_takes_too_long_is_ended_and_reported(h: Deployment, tmp_path: Path) -> None:
     tenant = h.tenant()
     write_version(tmp_path / "pages", "one", 3)
     h.gw("kb", "import", "--account", tenant.account, str(tmp_path / "pages"))

@@ -205,7 +205,7 @@ MUTATIONS = (
         "gw",
         "                self.settle()\n                await self.until_durable()",
         "                self.settle()",
-        "tests/unit/images/test_submissions.py::test_error_is_told_only_when_the_key_is_free",
+        "tests/unit/images/test_submissions.py::test_error_is_reported_only_when_the_key_is_free",
     ),
     Mutation(
         "absurd-hold",
@@ -342,7 +342,7 @@ MUTATIONS = (
         "CASE WHEN p_written IS NULL AND called_back <> '{}' OR is_unreadable"
         " THEN 'leased' ELSE 'refused' END",
         "'refused'",
-        "tests/integration/store/test_schema.py::test_program_without_leases_is_not_told_that_a_leased_balance_is_spent",
+        "tests/integration/store/test_schema.py::test_program_without_leases_does_not_take_a_leased_balance_for_spent",
     ),
     # Idempotency.
     Mutation(
@@ -364,7 +364,7 @@ MUTATIONS = (
         "gw",
         'hashlib.sha256(f"{method} {path}\\n".encode())',
         "hashlib.sha256()",
-        "tests/unit/idempotency/test_guard.py::test_place_is_part_of_what_was_asked",
+        "tests/unit/idempotency/test_guard.py::test_place_is_part_of_what_was_requested",
     ),
     # Limits.
     Mutation(
@@ -509,7 +509,7 @@ MUTATIONS = (
         "channels/dialects/messages",
         "mime_type = media.mime_type or fallback",
         "mime_type = fallback",
-        "tests/unit/translation/test_chat_to_messages.py::test_conversation_is_said_as_messages",
+        "tests/unit/translation/test_chat_to_messages.py::test_conversation_is_written_as_messages",
     ),
     Mutation(
         "renamed-tool-kept",
@@ -537,7 +537,7 @@ MUTATIONS = (
         "channels/dialects/responses",
         "self._sequence = number + 1",
         "self._sequence = 1",
-        "tests/unit/calls/test_every_cut.py::test_translation_tells_what_it_told_before",
+        "tests/unit/calls/test_every_cut.py::test_translation_reports_what_it_reported_before",
     ),
     Mutation(
         "cut-response-as-whole",
@@ -756,7 +756,7 @@ MUTATIONS = (
         "channels/dialects/chat",
         "_INCLUDE_USAGE = b'{\"include_usage\":true}'",
         "_INCLUDE_USAGE = b'{\"include_usage\":false}'",
-        "tests/unit/channels/test_upstream_bodies.py::test_stream_is_always_asked_for_usage",
+        "tests/unit/channels/test_upstream_bodies.py::test_usage_of_a_stream_is_always_requested",
     ),
     Mutation(
         "leading-spaces-of-an-event-lost",

@@ -27,7 +27,7 @@ from tests.simulation.process import GatewayProcess
 from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Response
 from tests.support.aio import waited
 from tests.support.cached_keys import authenticated
-from tests.support.calls import Asking, chat_call, claim_of, image_call, job_call
+from tests.support.calls import CallContext, chat_call, claim_of, image_call, job_call
 from tests.unit.calls.sse import DONE
 from tests.unit.calls.world import RecordingWriter
 
@@ -233,19 +233,19 @@ class Call:
         if self.kind == "film":
             await process.submits.run_detached(self._film(models["film"], principal), client)
         elif self.kind == "image":
-            asking = self._asking("images", models["picture"], principal)
+            context = self._context("images", models["picture"], principal)
             submitted = None if self.key is None else claim_of(self.account, self.key)
-            call = image_call(asking, idempotency=submitted, n=IMAGES_MAX)
+            call = image_call(context, idempotency=submitted, n=IMAGES_MAX)
             await process.images.run_call(call, client)
         else:
-            asking = self._asking("chat", models["m"], principal)
-            await process.chat_calls.run_call(chat_call(asking, self._chat()), client)
+            context = self._context("chat", models["m"], principal)
+            await process.chat_calls.run_call(chat_call(context, self._chat()), client)
 
-    def _asking(self, protocol: str, model: ModelSpec, principal: Principal) -> Asking:
+    def _context(self, protocol: str, model: ModelSpec, principal: Principal) -> CallContext:
         process = self.process
         facts = self._facts(protocol, model.id)
         cap = principal.spend_cap_nano_usd
-        return Asking(facts, model, process.clock.monotonic(), process.offload, cap)
+        return CallContext(facts, model, process.clock.monotonic(), process.offload, cap)
 
     def _facts(self, protocol: str, model: str) -> CallFacts:
         return CallFacts(

@@ -125,7 +125,7 @@ def use_cases(
 
 
 @dataclass(frozen=True)
-class Asking:
+class CallContext:
     """Who asks for what, when: alike for calls of every kind."""
 
     facts: CallFacts
@@ -137,7 +137,7 @@ class Asking:
 
 
 def chat_call(
-    asking: Asking,
+    context: CallContext,
     body: bytes,
     *,
     redact: Callable[[str], str] = str,
@@ -148,10 +148,10 @@ def chat_call(
     """A call for a chat. Raises InvalidRequest."""
     request = chat.read_request(body)
     return ChatCall(
-        facts=asking.facts,
-        model=asking.model,
-        cap_nano_usd=asking.cap_nano_usd,
-        spender=asking.spender,
+        facts=context.facts,
+        model=context.model,
+        cap_nano_usd=context.cap_nano_usd,
+        spender=context.spender,
         forwards_usage=request.include_usage,
         pin=pin,
         is_named=pin is not None,
@@ -159,31 +159,31 @@ def chat_call(
         request=request_type(
             request,
             protocol="chat",
-            model=asking.model,
+            model=context.model,
             body=body,
             weight=0,
-            helpers=lambda: asking.offload.of(asking.facts.account_id),
+            helpers=lambda: context.offload.of(context.facts.account_id),
             redact=redact,
             is_repeated=lambda candidate, raw: False,
         ),
         framing=framing or SseFraming(),
-        started=asking.started,
+        started=context.started,
         detail={"request": request.parameters},
     )
 
 
 def image_call(
-    asking: Asking, *, idempotency: IdempotencyClaim | None = None, **body: Any
+    context: CallContext, *, idempotency: IdempotencyClaim | None = None, **body: Any
 ) -> PieceCall:
     """A call for images; `body` are the request's members beside model and prompt."""
-    written = json.dumps({"model": asking.model.id, "prompt": "a boat", **body}).encode()
+    written = json.dumps({"model": context.model.id, "prompt": "a boat", **body}).encode()
     request = images_request.read_request(written)
     return PieceCall(
-        facts=asking.facts,
-        model=asking.model,
-        cap_nano_usd=asking.cap_nano_usd,
-        spender=asking.spender,
-        bill=ImageBill(request, ImagePrice.of(asking.model.price, asking.model.multiplier)),
+        facts=context.facts,
+        model=context.model,
+        cap_nano_usd=context.cap_nano_usd,
+        spender=context.spender,
+        bill=ImageBill(request, ImagePrice.of(context.model.price, context.model.multiplier)),
         cheaper="or ask for fewer images.",
         span=UNSAMPLED,
         request=PieceRequest(
@@ -191,9 +191,9 @@ def image_call(
             protocol="images",
             body=written,
             weight=0,
-            helpers=lambda: asking.offload.of(asking.facts.account_id),
+            helpers=lambda: context.offload.of(context.facts.account_id),
         ),
-        started=asking.started,
+        started=context.started,
         idempotency=idempotency,
     )
 

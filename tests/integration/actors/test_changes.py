@@ -108,7 +108,7 @@ async def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url:
         await listener.close()
 
 
-async def test_process_that_did_not_listen_yet_is_asked_again(database_url: str) -> None:
+async def test_process_that_did_not_listen_yet_is_called_again(database_url: str) -> None:
     """It registers as it starts, before it can hear a question."""
 
     async with Database(database_url) as database:

@@ -272,7 +272,7 @@ async def test_hold_of_a_process_without_a_row_is_settled_once_it_is_old(databas
 
 
 @logs("hold_leaked")
-async def test_leaked_hold_of_our_own_is_settled_and_said(database_url: str) -> None:
+async def test_leaked_hold_of_our_own_is_settled_and_logged(database_url: str) -> None:
     async with ledger_of(database_url) as database, process(database_url) as mine:
         leaked, living = await mine.hold(100), await mine.hold(100)
         mine.lives(living, 5)

@@ -47,13 +47,15 @@ async def test_processes_hammer_the_same_accounts_without_a_deadlock(database_ur
             for _ in range(25):
                 account_id, key_id = rng.choice(ACCOUNTS)
                 amount = rng.randint(1, 400)
-                asking = asyncio.ensure_future(p.hold(amount, account_id=account_id, key_id=key_id))
+                holding = asyncio.ensure_future(
+                    p.hold(amount, account_id=account_id, key_id=key_id)
+                )
                 if rng.random() < 0.2:
                     for _ in range(rng.randint(0, 30)):
                         await asyncio.sleep(0)
-                    asking.cancel()
+                    holding.cancel()
                 try:
-                    facts = await asking
+                    facts = await holding
                 except (HoldRefused, asyncio.CancelledError):
                     continue
                 p.lives(facts, *range(5))
@@ -130,7 +132,9 @@ async def test_writer_whose_connection_is_shot_in_mid_load_loses_nothing_and_rep
 
 
 @logs("ledger_unreachable", "database_lost")
-async def test_hold_asked_of_a_database_that_is_away_ends_in_an_answer(database_url: str) -> None:
+async def test_hold_requested_of_a_database_that_is_away_ends_in_a_response(
+    database_url: str,
+) -> None:
     async with two_processes(database_url, 1000) as (database, one, _):
         one.writer._timeout_seconds = 0.2
         one.writer._database = Database("host=127.0.0.1 port=1")

@@ -5,7 +5,7 @@ from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
 
 
-def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
+def test_account_is_made_with_what_was_requested(gw: Gw) -> None:
     account = gw.run_json("account", "create", "Ann")
     assert account["id"].startswith("acct_")
     assert len(account["id"]) == 25

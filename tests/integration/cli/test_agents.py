@@ -170,7 +170,7 @@ def test_a_key_speaks_for_an_agent_of_its_account(gw: Gw, account: str, prompt: 
     assert [one["kind"] for one in shown] == ["agent", "console"]
 
 
-def test_a_key_that_is_asked_for_is_made_when_it_is_approved(
+def test_a_key_that_is_requested_is_made_when_it_is_approved(
     gw: Gw, account: str, prompt: str
 ) -> None:
     agent = make(gw, account, prompt)["id"]

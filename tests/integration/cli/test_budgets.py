@@ -208,7 +208,7 @@ def test_account_has_no_more_than_a_thousand(
     assert gw.refuses("budget", "create", *full)[0] == "too_many_budgets"
 
 
-def test_sum_of_each_subject_is_shown_when_it_is_asked_for(
+def test_sum_of_each_subject_is_shown_when_it_is_requested(
     gw: Gw, account: str, database_url: str
 ) -> None:
     budget = make(gw, account, scope="every_user", period="day")

@@ -216,7 +216,7 @@ def test_an_export_that_the_disk_refuses_says_where(gw: Gw, account: str, tmp_pa
     assert message.err.endswith("otters.pdf: No such file or directory\n")
 
 
-def test_a_linked_folder_is_told_of(gw: Gw, account: str, tmp_path: Path) -> None:
+def test_a_linked_folder_is_reported(gw: Gw, account: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "pages", FILES)
     os.symlink("a", folder / "b")
     done = gw.run_json("kb", "import", "--account", account, str(folder))

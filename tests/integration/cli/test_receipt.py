@@ -134,7 +134,7 @@ OFF = {
 
 
 @pytest.mark.parametrize("assignment", OFF.values(), ids=OFF)
-def test_cost_that_is_off_is_said_so(
+def test_cost_that_is_off_is_shown_as_such(
     gw: Gw, database_url: str, settled: str, assignment: str
 ) -> None:
     tamper(database_url, assignment)

@@ -90,7 +90,7 @@ def test_tasks_are_listed_newest_first_and_shown_with_their_upstream(
     assert gw.run("tasks", "list").out.count("\n") == 4
 
 
-def test_cancelled_task_is_refunded_in_full_and_its_upstream_asked_to_stop(
+def test_cancelled_task_is_refunded_in_full_and_cancelled_at_its_upstream(
     gw: Gw, database_url: str
 ) -> None:
     request: list[str] = []

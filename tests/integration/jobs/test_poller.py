@@ -125,7 +125,7 @@ async def test_trouble_on_the_way_ends_nothing_and_is_logged_now_and_then(
             assert (await mine.ended(job)).state == "succeeded"
 
 
-async def test_deadline_is_one_last_poll_and_then_the_upstream_is_told_to_stop(
+async def test_deadline_is_one_last_poll_and_then_a_cancellation_at_the_upstream(
     database_url: str,
 ) -> None:
     upstreams = ScriptedUpstreams()

@@ -111,7 +111,7 @@ def test_a_list_has_the_rows_that_match_all_filters(table: Table) -> None:
     table.run(main())
 
 
-def test_a_row_shows_what_its_client_said_and_nothing_else(table: Table) -> None:
+def test_a_row_shows_what_its_client_stated_and_nothing_else(table: Table) -> None:
     async def main() -> None:
         said = {"end_user": "ann", "labels": {"team": "a"}}
         rows = some_rows(3)[:2]

@@ -166,7 +166,7 @@ async def test_what_cannot_be_used_says_why(sim: dict[str, object], reason: str)
             await read(FileLocation(film_link(simulator, FETCHED_SIZE), simulator.base_url))
 
 
-async def test_a_wish_to_be_asked_later_is_heard() -> None:
+async def test_a_wish_to_be_called_later_is_respected() -> None:
     async with Simulator() as simulator:
         simulator.put_faults({"file": {"status": 429, "retry_after": 40}})
         with pytest.raises(FetchFault) as caught:

@@ -122,7 +122,7 @@ PASSING = ("40001", "40P01", "55000", "55P03", "57014", "57P03", "08006")
 
 
 @logs("database_refused")
-async def test_refusals_are_told_apart_by_their_classes(empty_url: str) -> None:
+async def test_refusals_are_distinguished_by_their_classes(empty_url: str) -> None:
     found: dict[str, type[StoreError]] = {}
     async with Database(empty_url, size=1) as database:
         for code in (*CONTENT, *STATE, *PASSING):
@@ -191,7 +191,7 @@ async def test_cancelled_statement_closes_its_connection_and_frees_the_slot(empt
         assert await database.fetch_one("SELECT pg_backend_pid()") != backend
 
 
-async def test_wait_for_a_connection_is_told_and_seen(empty_url: str) -> None:
+async def test_wait_for_a_connection_is_reported_and_seen(empty_url: str) -> None:
     waits: list[float] = []
     async with Database(empty_url, size=1, on_wait=waits.append) as database:
         assert (database.size, database.in_use, database.idle) == (1, 0, 1)
@@ -206,7 +206,7 @@ async def test_wait_for_a_connection_is_told_and_seen(empty_url: str) -> None:
     assert waits[0] > 0
 
 
-async def test_user_who_waits_in_vain_for_a_connection_is_told(empty_url: str) -> None:
+async def test_user_who_waits_in_vain_for_a_connection_has_an_error(empty_url: str) -> None:
     async with Database(empty_url, size=1, wait_seconds=0.05) as database:
         async with database.transaction():
             with pytest.raises(StoreUnavailable, match="all 1 connections were busy"):

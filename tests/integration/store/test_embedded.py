@@ -483,7 +483,7 @@ def test_ordinary_user_uses_a_folder_of_their_own(data_dir: Path) -> None:
     assert owner_of_data(folder / "var") == user
 
 
-def test_user_without_a_name_is_served_or_told_why_not(data_dir: Path) -> None:
+def test_user_without_a_name_is_served_or_sees_why_not(data_dir: Path) -> None:
     user = NAMELESS if IS_ROOT else os.geteuid()
     folder = make_folder(data_dir / "home", owner=user, mode=0o700)
     message = use_as(user, folder)

@@ -179,7 +179,7 @@ async def test_missing_row_is_not_excused_by_a_dropped_month(
         assert "dropped_months_add_up" in broken
 
 
-async def test_nothing_is_dropped_without_being_asked_nor_of_the_current_month(
+async def test_nothing_is_dropped_without_a_command_nor_of_the_current_month(
     database_url: str,
 ) -> None:
     async with Database(database_url) as database:

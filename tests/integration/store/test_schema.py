@@ -318,7 +318,7 @@ async def test_transaction_that_began_before_the_months_writes_into_its_own(
         await assert_proved(database, 1, 2)
 
 
-async def test_program_without_leases_is_not_told_that_a_leased_balance_is_spent(
+async def test_program_without_leases_does_not_take_a_leased_balance_for_spent(
     database_url: str,
 ) -> None:
     """Its reply lacks what it reads first: it reports that one hold as unavailable (503)."""

@@ -201,7 +201,7 @@ async def test_child_that_dies_begins_again() -> None:
 
 
 @logs("child_died")
-async def test_cancellation_that_nobody_asked_for_is_a_death_like_any_other() -> None:
+async def test_cancellation_that_nobody_requested_is_a_death_like_any_other() -> None:
     async with supervising() as (supervisor, _):
         child = Child()
         supervisor.start("child", child.body)

@@ -85,7 +85,7 @@ async def test_lease_comes_back_without_error_when_the_process_has_stopped() -> 
 
 
 @logs("channel_key_refused")
-async def test_refused_key_is_counted_each_time_and_told_once() -> None:
+async def test_refused_key_is_counted_each_time_and_logged_once() -> None:
     async with channels(make_channel("one", more_keys=("key-number-2",))) as made:
         made.directory["one"].spec.ring.keys[1].refused(402)
         made.directory["one"].spec.ring.keys[1].refused(402)

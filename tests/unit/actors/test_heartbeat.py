@@ -48,7 +48,7 @@ async def test_beat_reports_what_calls_have_delivered() -> None:
 
 
 @logs("heartbeat_missed")
-async def test_missed_beat_is_said_once_and_reports_are_made_again() -> None:
+async def test_missed_beat_is_logged_once_and_reports_are_made_again() -> None:
     store = make_store()
     async with process(store) as p:
         await p.heartbeat.beat()
@@ -68,7 +68,7 @@ async def test_missed_beat_is_said_once_and_reports_are_made_again() -> None:
 
 
 @logs("heartbeat_missed")
-async def test_silent_database_is_told_of_while_a_beat_hangs_in_it() -> None:
+async def test_silent_database_is_logged_while_a_beat_hangs_in_it() -> None:
     store = make_store()
     async with process(store) as p:
         await p.heartbeat.beat()

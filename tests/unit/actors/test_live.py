@@ -94,7 +94,7 @@ async def test_old_reply_stands_in_for_a_failure_and_its_upstream_is_left_alone_
     assert await memory.reply(LIST, upstream) == CatalogValue(2)
 
 
-async def test_failure_without_a_memory_is_told_and_not_remembered() -> None:
+async def test_failure_without_a_memory_is_raised_and_not_remembered() -> None:
     memory, _ = made()
     upstream = Upstream(Failed(status=503))
     assert await memory.reply(LIST, upstream) == Failed(status=503)

@@ -59,7 +59,7 @@ class Answering:
         return self
 
 
-async def test_film_is_asked_for_in_the_way_of_its_channel() -> None:
+async def test_film_is_requested_in_the_way_of_its_channel() -> None:
     transport = Transport(ca_file="/ca.pem")
     spec = make_channel(
         "one", protocols=frozenset({"videos"}), wire={"videos": "openai"}, transport=transport

@@ -240,7 +240,7 @@ def test_each_check_refuses_by_itself(
         assert world.keys.uses == [(KEY, False)]  # an endpoint may leave the last use alone
 
 
-def test_a_full_account_is_429_and_told_of_concurrency() -> None:
+def test_a_full_account_is_429_with_headers_of_concurrency() -> None:
     world = World()
     world.keys.known[KEY] = make_principal(concurrency_limit=1)
     taken = run(waited(world.limits.enter("acct_1", rpm=None, concurrency=1)))
@@ -343,7 +343,7 @@ def handler(world: World, endpoint: Endpoint, target: str, key: str) -> ApiHandl
     return one
 
 
-async def test_only_what_memory_does_not_know_is_asked() -> None:
+async def test_only_what_memory_does_not_know_is_read() -> None:
     world = World()
     world.keys.remembers, world.money.remembers = True, False
     one = handler(world, ECHOES, "/", KEY)

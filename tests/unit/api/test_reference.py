@@ -152,7 +152,7 @@ def test_the_parameters_of_a_summary_are_those_that_it_reads() -> None:
 class Silent(TypedDict):
     """A body with a member that says nothing of itself."""
 
-    said: Annotated[int, Meta(description="Something.")]
+    described: Annotated[int, Meta(description="Something.")]
     silent: int
 
 

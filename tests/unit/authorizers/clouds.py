@@ -24,7 +24,7 @@ class Cloud:
     notices: list[str] = field(default_factory=list)
     obtained: ObtainedSecrets = field(default_factory=ObtainedSecrets)
 
-    def tell(self, failure: CredentialsUnavailable) -> None:
+    def on_failure(self, failure: CredentialsUnavailable) -> None:
         self.notices.append(failure.detail)
 
     async def send(

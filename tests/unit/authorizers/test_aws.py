@@ -32,7 +32,7 @@ def body_of(text: str = "Hello") -> bytes:
 
 
 def signer(there: Cloud, spec: AwsSpec = OWN) -> AwsAuthorizer:
-    return AwsAuthorizer(spec, there.tell, there.obtained)
+    return AwsAuthorizer(spec, there.on_failure, there.obtained)
 
 
 @cases("spec", OWN, LENT)
@@ -73,7 +73,7 @@ async def test_large_body_is_hashed_in_a_thread_and_signed_alike(
             assert (status, threads) == (200, expected)
 
 
-async def test_wrong_secret_is_refused_and_not_asked_with_again() -> None:
+async def test_wrong_secret_is_refused_and_not_tried_again() -> None:
     async with cloud() as there:
         spec = AwsSpec("us-east-1", access_key_id="AKIASIM", secret_access_key="another")
         status, body = await there.send(signer(there, spec), INVOKE, body_of())
@@ -132,7 +132,7 @@ async def test_credentials_come_from_the_environment_or_a_profile(
             assert there.simulator.requests(1)[0].api_key == key
 
 
-async def test_credentials_that_are_spent_are_asked_for_anew(
+async def test_credentials_that_are_spent_are_requested_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script = tmp_path / "credentials.sh"
@@ -150,7 +150,7 @@ async def test_credentials_that_are_spent_are_asked_for_anew(
     time = 0.0
     async with cloud() as there:
         authorizer = AwsAuthorizer(
-            AwsSpec("us-east-1"), there.tell, there.obtained, monotonic=lambda: time
+            AwsSpec("us-east-1"), there.on_failure, there.obtained, monotonic=lambda: time
         )
         assert (await there.send(authorizer, INVOKE, body_of()))[0] == 403
         time = 61.0
@@ -159,7 +159,7 @@ async def test_credentials_that_are_spent_are_asked_for_anew(
         assert {"secret-of-EXPIRED1", "secret-of-AKIANEXT"} < set(there.obtained.texts)
 
 
-async def test_no_credentials_anywhere_is_said(
+async def test_no_credentials_anywhere_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     chain(monkeypatch, tmp_path)

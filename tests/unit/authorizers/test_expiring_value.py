@@ -66,7 +66,7 @@ async def test_value_is_replaced_ahead_of_its_end_and_nobody_waits() -> None:
     assert await source.get() == 2
 
 
-async def test_failure_ahead_of_time_is_told_and_leaves_the_value() -> None:
+async def test_failure_ahead_of_time_is_logged_and_leaves_the_value() -> None:
     source = Source()
     await source.get()
     source.time += 3600 - refreshing.AHEAD_SECONDS

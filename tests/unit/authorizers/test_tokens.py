@@ -37,14 +37,14 @@ class Clock:
 def google(there: Cloud, clock: Clock, **more: Any) -> Authorizer:
     key = {**there.simulator.engine.cloud.issuer.google_key(there.simulator.base_url), **more}
     return GoogleAuthorizer(
-        GoogleSpec(info=json.dumps(key)), there.tell, there.obtained, monotonic=clock
+        GoogleSpec(info=json.dumps(key)), there.on_failure, there.obtained, monotonic=clock
     )
 
 
 def azure(there: Cloud, clock: Clock, **more: Any) -> Authorizer:
     given = {"client_secret": "secret-of-app", "authority": there.simulator.base_url, **more}
     return AzureAuthorizer(
-        AzureSpec("tenant", "app", **given), there.tell, there.obtained, monotonic=clock
+        AzureSpec("tenant", "app", **given), there.on_failure, there.obtained, monotonic=clock
     )
 
 
@@ -90,7 +90,9 @@ async def test_tokens_and_what_they_are_had_by_are_known_as_secrets(
         file = tmp_path / "file"
         file.write_text(json.dumps(key) if make is google else "assertion-of-app")
         if make is google:
-            authorizer = GoogleAuthorizer(GoogleSpec(file=str(file)), there.tell, there.obtained)
+            authorizer = GoogleAuthorizer(
+                GoogleSpec(file=str(file)), there.on_failure, there.obtained
+            )
         else:
             authorizer = azure(there, clock, client_secret="", token_file=str(file))
         await authorizer.proof(request, there.http)
@@ -115,7 +117,7 @@ async def test_token_that_was_withdrawn_is_fetched_anew_within_the_request(
 
 
 @BOTH
-async def test_server_that_hands_out_no_token_is_told_of(
+async def test_server_that_hands_out_no_token_is_reported(
     make: Make, path: str, body: bytes, owner: str
 ) -> None:
     async with cloud() as there:
@@ -135,10 +137,10 @@ async def test_key_file_is_read_as_well_as_text(tmp_path: Path) -> None:
         key = there.simulator.engine.cloud.issuer.google_key(there.simulator.base_url)
         (tmp_path / "key.json").write_text(json.dumps(key))
         spec = GoogleSpec(file=str(tmp_path / "key.json"))
-        authorizer = GoogleAuthorizer(spec, there.tell, there.obtained)
+        authorizer = GoogleAuthorizer(spec, there.on_failure, there.obtained)
         assert (await there.send(authorizer, VERTEX, GEMINI_BODY))[0] == 200
         missing = GoogleAuthorizer(
-            GoogleSpec(file=str(tmp_path / "other.json")), there.tell, there.obtained
+            GoogleSpec(file=str(tmp_path / "other.json")), there.on_failure, there.obtained
         )
         with pytest.raises(CredentialsUnavailable) as raised:
             await there.send(missing, VERTEX, GEMINI_BODY)
@@ -179,7 +181,7 @@ async def test_pipe_in_place_of_a_file_holds_no_thread(tmp_path: Path) -> None:
     async with cloud() as there:
         for authorizer in (
             azure(there, Clock(), client_secret="", token_file=str(path)),
-            GoogleAuthorizer(GoogleSpec(file=str(path)), there.tell, there.obtained),
+            GoogleAuthorizer(GoogleSpec(file=str(path)), there.on_failure, there.obtained),
         ):
             with pytest.raises(CredentialsUnavailable) as raised:
                 await there.send(authorizer, AZURE, CHAT_BODY)
@@ -196,7 +198,7 @@ async def test_pipe_in_place_of_a_file_holds_no_thread(tmp_path: Path) -> None:
     '{"access_token": "a\\nb", "expires_in": 5}',
     '{"access_token": "t", "expires_in": -1}',
 )
-async def test_answer_of_the_token_server_that_is_none_is_told_of(body: str) -> None:
+async def test_answer_of_the_token_server_that_is_none_is_reported(body: str) -> None:
     async with cloud() as there:
         there.simulator.put_faults({"body": body}, api_key="app")
         with pytest.raises(CredentialsUnavailable):
@@ -204,7 +206,7 @@ async def test_answer_of_the_token_server_that_is_none_is_told_of(body: str) -> 
         assert protocols(there) == ["entra-token"] or protocols(there) == ["unknown"]
 
 
-async def test_nobody_at_the_token_servers_address_is_told_of() -> None:
+async def test_nobody_at_the_token_servers_address_is_reported() -> None:
     async with cloud() as there:
         authorizer = azure(there, Clock(), authority="http://127.0.0.1:1")
         with pytest.raises(CredentialsUnavailable) as raised:

@@ -57,7 +57,7 @@ def test_subject_that_its_scope_has_not_is_refused(scope: str, subject: str | No
         check_subject(scope, subject)
 
 
-def test_sum_is_of_the_value_that_is_asked_for() -> None:
+def test_sum_is_of_the_value_that_is_requested() -> None:
     assert value_of("account", None, None) == ""
     assert value_of("user", "ann", "ann") == ""
     assert value_of("every_user", None, None) is None

@@ -166,14 +166,14 @@ async def time_passes(w: World) -> None:
 )
 @given(
     given=st.lists(scripts(), min_size=1, max_size=4),
-    asking=st.lists(clients(), min_size=1, max_size=3),
+    callers=st.lists(clients(), min_size=1, max_size=3),
     slots=st.integers(1, 3),
     loses=st.tuples(st.integers(0, 1), st.integers(0, 1)),
 )
 def test_every_call_is_settled_once_and_leaves_nothing_behind(
     expect_log: ExpectLog,
     given: list[Script],
-    asking: list[dict[str, Any]],
+    callers: list[dict[str, Any]],
     slots: int,
     loses: tuple[int, int],
 ) -> None:
@@ -185,7 +185,7 @@ def test_every_call_is_settled_once_and_leaves_nothing_behind(
         async with world(scripted, timeout_seconds=0.02, slots=slots) as w:
             w.ledger.lose_before, w.ledger.lose_after = loses
             passing = asyncio.ensure_future(time_passes(w))
-            result = await asyncio.gather(*(serve(w, client) for client in asking))
+            result = await asyncio.gather(*(serve(w, client) for client in callers))
             passing.cancel()
             for one in result:
                 check(w, one)

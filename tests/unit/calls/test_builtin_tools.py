@@ -59,7 +59,7 @@ def prepared(w: World, *tools: str) -> ChatCall:
     return replace(call, tools=tools, tools_protocol="responses")
 
 
-async def asking(w: World, *tools: str, writer: RecordingWriter | None = None) -> CallResult:
+async def called_with(w: World, *tools: str, writer: RecordingWriter | None = None) -> CallResult:
     """One call with these tools from its beginning to its end."""
     call, writer = prepared(w, *tools), writer or RecordingWriter()
     w.begin(call, writer)
@@ -80,7 +80,7 @@ def content(result: CallResult) -> str:
 
 async def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
     async with world(a=[GOOD], channels=channels("a")) as w:
-        result = await asking(w, SEARCH)
+        result = await called_with(w, SEARCH)
         assert content(result) == "Hi"
         assert result.writer.sent.endswith(b"data: [DONE]\n\n")
         assert result.writer.headers == {}
@@ -95,7 +95,7 @@ async def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
 async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
     script = stream(CREATED, text("Hi"), completed(status="incomplete"))
     async with world(a=[script], channels=channels("a")) as w:
-        result = await asking(w, SEARCH)
+        result = await called_with(w, SEARCH)
         assert b'"finish_reason":"length"' in result.writer.sent
         assert (result.status, result.tokens) == (("success", None), (10, 5, 4))
 
@@ -108,12 +108,12 @@ async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> Non
     ([FAILED], "[redacted] broke", 5, "error_event"),
     ([ERROR, 3, FAILED], "[redacted] broke", 5, "error_event"),
 )
-async def test_failure_in_the_middle_is_told_and_terminated(
+async def test_failure_in_the_middle_is_an_error_event_and_terminated(
     steps: Sequence[Any], message: str, tokens: int, outcome: str
 ) -> None:
     script = stream(CREATED, text("Hi"), *steps)
     async with world(a=[script], b=[GOOD], channels=channels("a", "b")) as w:
-        result = await asking(w, SEARCH)
+        result = await called_with(w, SEARCH)
         chunks = data_of(result.writer.sent)
         assert chunks[-2:] == closed_with(message)
         assert chunks.count("[DONE]") == 1
@@ -127,11 +127,11 @@ async def test_failure_in_the_middle_is_told_and_terminated(
         assert f'outcome="{outcome}"' in page
 
 
-async def test_time_running_out_is_told_and_terminated() -> None:
+async def test_time_running_out_is_an_error_event_and_terminated() -> None:
     script = stream(CREATED, text("Hi"), FOR_EVER)
     async with world(a=[script], channels=channels("a")) as w:
         writer = RecordingWriter()
-        request = asyncio.ensure_future(asking(w, SEARCH, writer=writer))
+        request = asyncio.ensure_future(called_with(w, SEARCH, writer=writer))
         await eventually(lambda: b"Hi" in writer.sent)
         jump(TIMEOUT_SECONDS + 1)
         result = await request
@@ -159,7 +159,7 @@ async def test_next_channel_with_the_tool_answers(script: Script) -> None:
     ]
     given: dict[str, Sequence[Script]] = {"a": [script], "b": [GOOD], "z": [], "y": []}
     async with world(given, channels=specs) as w:
-        result = await asking(w, SEARCH)
+        result = await called_with(w, SEARCH)
         assert content(result) == "Hi"
         assert w.http.tried == ["a", "b"]
         assert result.status == ("success", None)
@@ -171,7 +171,7 @@ async def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(
     steps: list[Any],
 ) -> None:
     async with world(a=[stream(CREATED, *steps)], channels=channels("a")) as w:
-        result = await asking(w, SEARCH)
+        result = await called_with(w, SEARCH)
         assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
         assert result.refusal.message in ("[redacted] broke", "[redacted] broke")
         assert result.attempts == ["upstream_error"]
@@ -185,7 +185,7 @@ async def test_channel_that_is_busy_is_no_missing_tool() -> None:
         w.begin(first, writer)
         while not w.http.requests:
             await w.settled()
-        result = await asking(w, SEARCH)
+        result = await called_with(w, SEARCH)
         assert result.refusal.kind.code == "no_channel_available"
         writer.leave()
         await w.end(first, writer)

@@ -79,7 +79,7 @@ def test_passthrough_stream_keeps_its_bytes(way: Way) -> None:
 
 
 @each("way", WAYS)
-def test_translation_tells_what_it_told_before(way: Way) -> None:
+def test_translation_reports_what_it_reported_before(way: Way) -> None:
     found = {path.stem: report_of(way, path) for path in transcripts(way.upstream)}
     assert found == kept(way), "read the difference; then `python -m tests.unit.calls.golden`"
 

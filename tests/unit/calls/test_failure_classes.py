@@ -122,7 +122,7 @@ async def failing(w: World, fails: Fails, **options: Any) -> CallResult:
 @each("fails", BEFORE_THE_BODY.values())
 @each("way", WAYS)
 @each("stream", [False, True])
-async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
+async def test_failure_is_shown_by_its_class_and_tried_elsewhere_where_it_may(
     fails: Fails, way: str, stream: bool
 ) -> None:
     async with world(a=[fails.script]) as w:

@@ -301,7 +301,7 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
 
 
 @logs("answer_unreadable")
-async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
+async def test_fault_in_reading_is_logged_and_tried_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()

@@ -56,7 +56,7 @@ async def test_what_no_upstream_has_taken_goes_to_the_next_channel(script: Scrip
         assert s.world.http.tried == ["a", "b"]
 
 
-async def test_three_channels_are_asked_at_most() -> None:
+async def test_three_channels_are_tried_at_most() -> None:
     async with stage(a=[FAILED], b=[DOWN], c=[FAILED], d=[TAKEN]) as s:
         result = await s.submit()
         assert (result.refusal.http_status, result.refusal.kind.code) == (503, "upstream_error")
@@ -141,7 +141,7 @@ async def test_an_asset_whose_registration_is_unknown_ends_the_submission() -> N
         assert s.world.http.tried == ["a"]
 
 
-async def test_nothing_is_asked_that_the_balance_does_not_cover() -> None:
+async def test_nothing_is_requested_that_the_balance_does_not_cover() -> None:
     async with stage(balance=HELD - 1, a=[TAKEN]) as s:
         result = await s.submit()
         assert result.refusal.kind.code == "quota_exceeded"
@@ -288,7 +288,7 @@ def large(fault: Exception | None = None) -> tuple[GeneralVideo, LargeSubmission
     return request, LargeSubmission(body, lambda: FakeHelpers(fault), read_video, arguments)
 
 
-async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
+async def test_a_large_body_is_written_for_the_channel_that_is_tried() -> None:
     request, body = large()
     async with stage(a=[DOWN], b=[TAKEN]) as s:
         result = await s.submit(request=request, large=body)
@@ -301,7 +301,7 @@ async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
 
 
 @cases("fault, code", (OffloadFull(), "no_channel_available"), (JobTooLong(), "invalid_request"))
-async def test_a_large_body_that_is_not_written_costs_nothing_and_is_asked_of_nobody(
+async def test_a_large_body_that_is_not_written_costs_nothing_and_is_sent_to_nobody(
     fault: Exception, code: str
 ) -> None:
     request, body = large(fault)

@@ -92,7 +92,7 @@ class Writer:
         self.sent += block
 
 
-def test_early_head_is_sent_once_a_channel_was_asked_and_commits_the_call_to_it() -> None:
+def test_early_head_is_sent_once_a_channel_was_tried_and_commits_the_call_to_it() -> None:
     attempts, writer = Attempts(), Writer()
     early = EarlyHead(cast(Any, attempts), cast(Any, writer), "text/event-stream", COMMENT)
     early.speak()

@@ -130,7 +130,7 @@ async def test_seconds_of_a_token_are_those_after_the_first_byte() -> None:
         assert seconds == pytest.approx(0.1)  # of six tokens that came later
 
 
-async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
+async def test_upstream_is_sent_its_own_name_and_its_own_key() -> None:
     bound = make_model(Binding("a", "upstream-name"), max_output_tokens=4000)
     async with world(a=[response_of(sse.whole())], model=bound) as w:
         await w.call(max_tokens=None)

@@ -99,7 +99,7 @@ CASES = [
 
 
 @each("case", CASES)
-async def test_refusal_is_told_in_the_upstreams_words(case: Case) -> None:
+async def test_refusal_is_passed_on_in_the_upstreams_words(case: Case) -> None:
     await case.check()
 
 

@@ -138,7 +138,7 @@ async def ended(script: Script, way: Translation | None) -> CallResult:
     ],
 )
 @each("way", [None, *FROM_CHAT])
-async def test_stream_that_said_why_it_stopped_needs_no_terminator(
+async def test_stream_that_stated_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation | None
 ) -> None:
     result = await ended(response_of(*pieces), way)
@@ -189,7 +189,7 @@ WHY = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
 
 @each("pieces", [(sse.event(WHY),), (sse.event(WHY), sse.DONE), (sse.event(WHY).rstrip(),)])
 @each("way", FROM_MESSAGES)
-async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
+async def test_messages_stream_that_stated_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation
 ) -> None:
     result = await ended(response_of(STATED, *pieces), way)

@@ -195,7 +195,7 @@ async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model(
     REFUSED,
     response_of(b'{"error":{"type":"authentication_error","message":"bad key"}}', status=401),
 )
-async def test_the_next_channel_is_asked_after_a_failure(
+async def test_the_next_channel_is_tried_after_a_failure(
     failed: Any, expect_log: ExpectLog
 ) -> None:
     if failed[0] == Head(401):
@@ -205,7 +205,7 @@ async def test_the_next_channel_is_asked_after_a_failure(
         assert w.http.tried == ["a", "b"]
 
 
-async def test_an_upstream_without_the_endpoint_is_not_asked_again_for_a_while() -> None:
+async def test_an_upstream_without_the_endpoint_is_not_tried_again_for_a_while() -> None:
     async with world(a=[NO_ENDPOINT, COUNTED], channels=speaking("a")) as w:
         estimated = await count(w)
         assert estimated.is_estimate

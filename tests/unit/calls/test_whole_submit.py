@@ -162,7 +162,7 @@ async def test_speech_fails_over_as_pictures_do(script: Script) -> None:
 
 @logs("answer_unusable")
 @pytest.mark.parametrize("name", ["lost", "cut", "504"])
-async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_made(
+async def test_what_is_submitted_is_not_submitted_again_where_it_may_have_been_made(
     name: str,
 ) -> None:
     async with stage(ExchangeUpstream, a=[NEXT[name]], b=[SOUND]) as s:
@@ -174,7 +174,7 @@ async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_m
 
 
 @cases("upstream, unknown", (SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"]))
-async def test_channel_that_was_being_asked_when_the_client_left_may_have_made_it(
+async def test_channel_that_was_being_tried_when_the_client_left_may_have_made_it(
     upstream: type[ExchangeUpstream], unknown: list[str]
 ) -> None:
     async with stage(upstream, a=[(FOR_EVER,)]) as s:

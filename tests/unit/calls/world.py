@@ -45,7 +45,7 @@ from gw.config.config import Precharge
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
-from tests.support.calls import Asking, Limits, UseCases, chat_call, use_cases
+from tests.support.calls import CallContext, Limits, UseCases, chat_call, use_cases
 from tests.support.clock import FakeClock
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
@@ -385,9 +385,9 @@ class World:
             submitted_at=self.clock.now(),
         )
 
-    def asking(self, protocol: str, *, cap_nano_usd: int | None) -> Asking:
+    def context(self, protocol: str, *, cap_nano_usd: int | None) -> CallContext:
         """Of the next call, too."""
-        return Asking(
+        return CallContext(
             self.facts(protocol), self.model, self.clock.monotonic(), self.offload, cap_nano_usd
         )
 
@@ -410,7 +410,7 @@ class World:
         requested = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": stream}
         written = json.dumps({**requested, **options, **body}).encode()
         call = chat_call(
-            self.asking("chat", cap_nano_usd=cap),
+            self.context("chat", cap_nano_usd=cap),
             written,
             redact=self.redactor.text,
             request_type=PlannedRequest,

@@ -402,7 +402,7 @@ def test_what_is_switched_off_is_no_way() -> None:
     assert cells(channel, enabled=("chat_to_messages",)) == [T1, "native", None, "native"]
 
 
-def test_translated_channels_behind_passthrough_ones_are_told_too() -> None:
+def test_translated_channels_behind_passthrough_ones_are_listed_too() -> None:
     specs = [make_channel("a"), make_channel("b", protocols=frozenset({"messages"}), priority=0)]
     (row,) = compatibility(Registry.of(specs, [make_model("a", "b")]), BY_DEFAULT)
     assert row.cells[0] == MatrixCell(is_passthrough=True, headers=(T1,), tools=())

@@ -184,7 +184,7 @@ def test_upstream_error_says_its_docstring_and_keeps_the_detail(kind: type[Upstr
     assert kind().detail == ""
 
 
-def test_error_of_the_upstreams_own_says_what_it_was_told() -> None:
+def test_error_of_the_upstreams_own_says_what_it_was_made_of() -> None:
     members = ErrorMembers("No such size.")
     failed = UpstreamFailed(503, members, retry_after="3")
     assert (str(failed), failed.detail) == ("The upstream answered with a server error.", "503")

@@ -75,7 +75,7 @@ def test_stream_is_the_same_cut_at_every_byte() -> None:
         assert decoded(STREAM[:at], STREAM[at:]) == EVENTS
 
 
-def test_events_before_the_cut_come_and_the_cut_is_told() -> None:
+def test_events_before_the_cut_come_and_the_cut_is_reported() -> None:
     ends = [0, len(chunk(FIRST)), len(chunk(FIRST)) + len(chunk(SECOND)), len(STREAM)]
     for at in range(len(STREAM) + 1):
         decoder = EventStreamDecoder(InvokeStream())

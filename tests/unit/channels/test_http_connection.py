@@ -115,7 +115,7 @@ def test_connection_that_is_held_at_the_end_of_its_response_reads_on_for_the_nex
     assert not connection.is_reading_paused
 
 
-def test_closed_connection_is_not_asked_to_read_on() -> None:
+def test_closed_connection_is_not_read_on() -> None:
     connection, _, transport = connected()
     connection.exchange(HEAD, b"{}")
     size = 2 * WAITING_BYTES_MAX

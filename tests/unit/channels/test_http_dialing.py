@@ -55,7 +55,7 @@ async def test_address_that_refuses_or_is_silent_gives_way_to_the_next() -> None
 
 
 @both_loops
-async def test_last_refusal_is_the_one_told() -> None:
+async def test_last_refusal_is_the_one_reported() -> None:
     with pytest.raises(ConnectionRefusedError):
         await first_connected([refusing(), refusing()])
     with pytest.raises(OSError, match="no address"):

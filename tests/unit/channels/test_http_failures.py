@@ -104,7 +104,7 @@ async def test_answer_without_a_length_ends_with_the_connection() -> None:
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b",
 )
-async def test_answer_that_is_not_http_as_asked_is_malformed(reply: bytes) -> None:
+async def test_answer_that_is_not_http_as_requested_is_malformed(reply: bytes) -> None:
     async with RawServer(once(reply)) as server, new_http() as http:
         with pytest.raises(UpstreamMalformed):
             await http.open(server.request())

@@ -61,7 +61,7 @@ def test_no_images_are_an_answer() -> None:
     assert counted(data=[]) == 0
 
 
-def test_error_in_an_answer_is_told_unless_there_are_images() -> None:
+def test_error_in_an_answer_is_reported_unless_there_are_images() -> None:
     failed = parse_response(b'{"error": {"message": "too busy"}}')
     assert (failed.images, failed.error) == ([], "too busy")
     assert parse_response(b'{"data": [], "error": 5}').error is not None

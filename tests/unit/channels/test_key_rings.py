@@ -138,7 +138,7 @@ def test_with_every_key_aside_the_one_whose_time_comes_first_is_used() -> None:
     assert [ring.next_index() for _ in range(3)] == [1, 1, 1]
 
 
-def test_refusal_is_told_with_whether_the_key_was_in_use() -> None:
+def test_refusal_is_reported_with_whether_the_key_was_in_use() -> None:
     time = Time()
     ring = KeyRing("ab", monotonic=time)
     result: list[tuple[int, int, bool]] = []
@@ -204,11 +204,11 @@ def test_throttled_key_rests_for_as_long_as_its_upstream_asks(
 ) -> None:
     time = Time()
     ring = KeyRing("ab", rests=True, monotonic=time)
-    told: list[tuple[int, float]] = []
-    ring.rest_listener = lambda *one: told.append(one)
+    rests: list[tuple[int, float]] = []
+    ring.rest_listener = lambda *one: rests.append(one)
     throttle(ring, 0, retry_after)
     throttle(ring, 0, retry_after)
-    assert told == [(1, seconds)]
+    assert rests == [(1, seconds)]
     assert (ring.aside, ring.is_resting, ring.is_ready) == (0, False, True)
     assert [ring.next_index() for _ in range(3)] == [1, 1, 1]
     assert [ring.next_index(pin) for pin in "xyz"] == [1, 1, 1]

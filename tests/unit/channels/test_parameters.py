@@ -187,7 +187,7 @@ REPORTED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @each("dialect", REPORTED)
-def test_settings_and_counts_are_told_and_nothing_that_was_written(dialect: str) -> None:
+def test_settings_and_counts_are_logged_and_nothing_that_was_written(dialect: str) -> None:
     body, expected = REPORTED[dialect]
     assert report_of(dialect, body) == expected
 
@@ -197,7 +197,7 @@ def test_input_that_is_a_string_is_no_number_of_items() -> None:
 
 
 @cases("value", SECRET, {"type": SECRET}, {"type": 1}, {}, 10**60, [SECRET] * 3)
-def test_what_is_no_setting_is_told_by_its_size(value: Any) -> None:
+def test_what_is_no_setting_is_logged_by_its_size(value: Any) -> None:
     (_, text), (_, _) = report_of(
         "chat",
         {"model": "m", "service_tier": value, "messages": [{"role": "user", "content": "x"}]},
@@ -226,7 +226,7 @@ def test_many_tools_are_counted_and_the_first_named() -> None:
         ),
     )
 )
-def test_whatever_passes_the_reader_is_told_in_few_characters(members: dict[str, Any]) -> None:
+def test_whatever_passes_the_reader_is_logged_in_few_characters(members: dict[str, Any]) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], **members}
     try:
         found = report_of("chat", body)

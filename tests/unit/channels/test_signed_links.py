@@ -43,7 +43,7 @@ def test_end_that_cannot_be_is_not_believed(end: float) -> None:
     assert lasts_until([link], now=NOW, usual_seconds=DAY) == NOW + DAY
 
 
-def test_what_is_no_link_is_told_from_one() -> None:
+def test_what_is_no_link_is_distinguished_from_one() -> None:
     assert is_link("HTTPS://a.example/b")
     for text in ("data:image/png;base64,AAAA", "a.png", "https://a b", "https://a\n", "x" * 9):
         assert not is_link(text)

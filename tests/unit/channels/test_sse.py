@@ -167,7 +167,7 @@ def test_lf_after_cr_belongs_to_the_event_it_ends(at: int) -> None:
     ]
 
 
-def test_cr_that_ends_an_event_of_other_line_ends_is_told_by_the_next_byte() -> None:
+def test_cr_that_ends_an_event_of_other_line_ends_is_known_by_the_next_byte() -> None:
     splitter = SseSplitter()
     assert splitter.feed(b"data: x\r\n\r") == []
     assert splitter.feed(b"data: y\n\n") == [

@@ -38,7 +38,7 @@ def request_of(response_format: str, model: str) -> bytes:
     ("json", "whisper-1", b"json"),
     ("srt", "whisper-1", b"srt"),
 )
-def test_a_plain_text_is_asked_for_with_its_length(
+def test_a_plain_text_is_requested_with_its_length(
     response_format: str, model: str, sent: bytes
 ) -> None:
     assert b'name="response_format"\r\n\r\n' + sent + b"\r\n" in request_of(response_format, model)

@@ -145,7 +145,7 @@ def test_whole_answer_has_the_usage_it_states(path: Path) -> None:
 
 
 @each("path", TRANSCRIPTS)
-def test_end_is_told_with_or_without_its_blank_line(path: Path) -> None:
+def test_end_is_read_with_or_without_its_blank_line(path: Path) -> None:
     dialect = dialect_of(path)
     meter = meter_of(path)
     for data in replayed(path, [path.read_bytes()]).datas:
@@ -159,7 +159,7 @@ def test_end_is_told_with_or_without_its_blank_line(path: Path) -> None:
 
 
 @each("path", [path for path in TRANSCRIPTS if "without_a_blank_line" in path.name])
-def test_last_event_without_its_blank_line_can_be_told_and_read(path: Path) -> None:
+def test_last_event_without_its_blank_line_can_be_found_and_read(path: Path) -> None:
     dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
     for event in (*splitter.feed(path.read_bytes()), *splitter.feed(b"\n\n")):
         if event.data is not None and (event.raw in path.read_bytes() or dialect.ends(event.data)):

@@ -85,7 +85,7 @@ async def test_requests_go_through_the_tunnel_of_a_proxy_and_keep_it() -> None:
     (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 4000, "no answer"),
     (TUNNEL + b"HTTP/1.1 200 OK\r\n\r\n", "more than an answer"),
 )
-async def test_proxy_that_makes_no_tunnel_is_told_without_its_password(
+async def test_proxy_that_makes_no_tunnel_is_reported_without_its_password(
     reply: bytes, message: str
 ) -> None:
     async with RawServer(answering) as upstream, proxied(reply) as (_, server), new_http() as http:

@@ -78,7 +78,7 @@ def test_token_maximum_goes_under_the_channels_name(
     (b'{"include_usage": null}', b'{"include_usage": true}'),
     (b'{"include_usage" : true }', b'{"include_usage" : true }'),
 )
-def test_stream_is_always_asked_for_usage(sent: bytes, expected: bytes) -> None:
+def test_usage_of_a_stream_is_always_requested(sent: bytes, expected: bytes) -> None:
     request = body(b'"stream_options":' + sent, b'"stream":true')
     assert forwarded(request) == request.replace(sent, expected)
 
@@ -89,7 +89,7 @@ def test_stream_is_always_asked_for_usage(sent: bytes, expected: bytes) -> None:
     (b'"stream":false', b""),
     (b'"stream":false,"stream_options":{"include_usage":false}', b""),
 )
-def test_usage_is_asked_for_of_streams_alone(members: bytes, added: bytes) -> None:
+def test_usage_is_requested_of_streams_alone(members: bytes, added: bytes) -> None:
     assert forwarded(body(members)) == body(members + added)
 
 
@@ -159,7 +159,7 @@ def sent(body: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
-def test_usage_is_not_asked_for_and_a_seed_has_its_own_name() -> None:
+def test_usage_is_not_requested_and_a_seed_has_its_own_name() -> None:
     body = {"model": "m", "messages": [USER], "stream": True, "seed": 7, "user": "u-1"}
     requested = {**body, "stream_options": {"include_usage": True}}
     expected = {"model": "m", "messages": [USER], "stream": True, "random_seed": 7}

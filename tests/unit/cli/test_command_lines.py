@@ -86,7 +86,7 @@ def test_command_line_is_understood(arguments: list[str], options: dict[str, Any
     assert parsed(*arguments) == options
 
 
-def test_new_key_is_unrestricted_unless_it_is_said() -> None:
+def test_new_key_is_unrestricted_unless_it_is_stated() -> None:
     plain = {
         "account": "acct_1",
         "name": "n",
@@ -223,7 +223,7 @@ def test_help_is_there_for_every_command(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("line", ["--version", "account --version", "account show --version"])
-def test_version_is_told_wherever_it_is_asked_for(
+def test_version_is_printed_wherever_it_is_requested(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if line == "--version":

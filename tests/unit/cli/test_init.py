@@ -97,7 +97,7 @@ def test_every_kind_can_be_named_and_read(
     assert done(capsys, "check-config")["channels"] == len(KINDS)
 
 
-def test_provider_whose_key_is_not_set_is_written_and_told(
+def test_provider_whose_key_is_not_set_is_written_and_reported(
     empty_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "--provider", "groq", "--provider", "ollama"]) == 0

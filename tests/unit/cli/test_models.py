@@ -152,7 +152,7 @@ def test_list_is_named_once(prices: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("verb", ["import", "diff"])
-def test_bad_list_is_told_by_line_and_changes_nothing(
+def test_bad_list_is_reported_by_line_and_changes_nothing(
     verb: str, config: Path, prices: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = Path(prices)
@@ -165,7 +165,7 @@ def test_bad_list_is_told_by_line_and_changes_nothing(
     assert config.read_text() == CONFIG
 
 
-def test_configuration_with_faults_is_told_and_not_written(
+def test_configuration_with_faults_is_reported_and_not_written(
     config: Path, prices: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = CONFIG + "drain: 3\n"

@@ -104,7 +104,7 @@ def test_channel_that_takes_its_key_says_how_many_models_it_has(
     assert f"/gemini/v1beta/models?key={KEY}" in heads
 
 
-def test_what_does_not_take_its_key_is_told_without_it(
+def test_what_does_not_take_its_key_is_reported_without_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], upstream: ThreadingHTTPServer
 ) -> None:
     path = written(
@@ -120,7 +120,7 @@ def test_what_does_not_take_its_key_is_told_without_it(
     assert (found["odd"]["status"], found["odd"]["models"]) == (200, None)
 
 
-def test_address_where_nobody_listens_is_told(
+def test_address_where_nobody_listens_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = probed(capsys, written(tmp_path, 1, "gone protocols: [chat]"), code=1)
@@ -146,7 +146,7 @@ def test_kind_has_its_list_where_it_is_documented(kind: str, base_url: str, url:
     assert models_request(make_channel("one", kind=kind, base_url=base_url)).url == url
 
 
-def test_messages_channel_is_asked_in_its_own_way() -> None:
+def test_messages_channel_is_probed_in_its_own_way() -> None:
     spec = make_channel("one", protocols=frozenset({"messages"}), api_key=KEY)
     assert dict(models_request(spec).headers) == {
         "x-api-key": KEY,

@@ -190,7 +190,7 @@ def channel_of(message: str, **environ: str) -> ChannelSpec:
 
 
 @each("message, places", FAULTS)
-def test_what_is_wrong_is_told_with_its_place(message: str, places: list[str]) -> None:
+def test_what_is_wrong_is_reported_with_its_place(message: str, places: list[str]) -> None:
     own = "" if "kind" in message else "protocols: [chat], base_url: 'https://a.example', "
     faults = faults_of(f"channels: [{{id: one, {own}{message}}}]")
     paths = sorted(fault.path for fault in faults)

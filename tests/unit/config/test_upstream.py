@@ -101,7 +101,7 @@ def test_path_of_the_native_protocol_has_the_model_in_it() -> None:
     assert read(good).registry.channels["a"].paths["native"].endswith("{model}")
 
 
-def test_version_that_would_stand_in_the_path_twice_is_told() -> None:
+def test_version_that_would_stand_in_the_path_twice_is_reported() -> None:
     text = GOOD.replace("https://a.example", "https://a.example/api/v1")
     ((path, message),) = cautions_of(text)
     assert path == "channels[0].base_url"
@@ -110,12 +110,12 @@ def test_version_that_would_stand_in_the_path_twice_is_told() -> None:
     assert cautions_of(own) == []
 
 
-def test_key_that_is_sent_nowhere_is_told() -> None:
+def test_key_that_is_sent_nowhere_is_reported() -> None:
     ((path, message),) = cautions_of(f"{GOOD}    auth: none")
     assert (path, message) == ("channels[0].api_key", "not sent anywhere: auth is none")
 
 
-def test_secret_of_a_header_that_is_too_short_to_be_masked_is_told() -> None:
+def test_secret_of_a_header_that_is_too_short_to_be_masked_is_reported() -> None:
     text = GOOD + "    headers: {X-A: '${SHORT}'}"
     ((path, message),) = cautions_of(text, SHORT="abcde")
     assert path == "channels[0]"

@@ -187,7 +187,7 @@ def test_text_is_filled_in(text: str, expected: str) -> None:
     assert substitute(text, ENVIRON)[0] == expected
 
 
-def test_names_that_were_used_are_told() -> None:
+def test_names_that_were_used_are_reported() -> None:
     assert substitute("${NAME} ${UNSET:-x} $${_a1}", ENVIRON)[1] == ("NAME", "UNSET")
 
 

@@ -57,7 +57,7 @@ async def get(client: AsyncHTTPClient, url: str, **options: Any) -> HTTPResponse
 
 
 @pytest.mark.gen_test
-async def test_metrics_come_in_the_format_that_is_asked_for(
+async def test_metrics_come_in_the_format_that_is_requested(
     http_client: AsyncHTTPClient, base_url: str
 ) -> None:
     response = await get(http_client, f"{base_url}/metrics", headers={"Accept": "text/x"})
@@ -245,7 +245,7 @@ async def test_connection_that_is_served_gives_way_to_nobody(app: Application) -
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/nothing"])
-async def test_body_that_nobody_asked_for_is_not_kept(app: Application, path: str) -> None:
+async def test_body_that_nobody_requested_is_not_kept(app: Application, path: str) -> None:
     async with connecting(app) as client:
         head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {80 * MB}\r\n\r\n"
         await client.send(head.encode())

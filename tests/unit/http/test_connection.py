@@ -57,7 +57,7 @@ def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
     "Host: b\r\n",
     f"Content-Length: 2\r\n{CHUNKED}\r\n",
 )
-def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lines: str) -> None:
+def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_requested(lines: str) -> None:
     for path, members in (
         ("/v1/messages", {"type", "message"}),
         ("/v1beta/native?a=b", {"code", "message", "status"}),

@@ -60,18 +60,20 @@ async def test_a_client_that_leaves_cancels_the_work(head: str) -> None:
 
 
 @cases("others", 0, 1)
-async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(others: int) -> None:
+async def test_a_client_that_leaves_while_its_limits_are_checked_keeps_no_place(
+    others: int,
+) -> None:
     """Its connection has ended before there is a place to give back."""
 
     class SlowLimits(AccountLimits):
-        asked = asyncio.Event()
+        began = asyncio.Event()
         may_answer = asyncio.Event()
         has_answered = False
 
         async def enter(
             self, account_id: str, *, rpm: int | None, concurrency: int | None
         ) -> Permit:
-            self.asked.set()
+            self.began.set()
             await self.may_answer.wait()
             self.has_answered = True
             return await waited(super().enter(account_id, rpm=rpm, concurrency=concurrency))
@@ -85,7 +87,7 @@ async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(ot
     world.services = dataclasses.replace(world.services, limits=slow)
     async with served(make_app(world)) as address, address.client() as client:
         await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come
-        await slow.asked.wait()
+        await slow.began.wait()
         client.leave()
         await eventually(lambda: len(world.in_flight) == 0)
         slow.may_answer.set()

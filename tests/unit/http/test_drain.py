@@ -262,7 +262,7 @@ async def test_head_that_gets_on_without_end_has_its_time_in_a_drain_as_well() -
         assert seconds > HEAD_SECONDS - DRAIN_GRACE_SECONDS
 
 
-async def test_call_that_is_shed_in_a_drain_is_told_as_well() -> None:
+async def test_call_that_is_shed_in_a_drain_is_refused_as_well() -> None:
     world = World()
     async with served(make_app(world)) as address, address.client() as one:
         world.in_flight.begin_drain()

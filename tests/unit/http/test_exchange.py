@@ -179,7 +179,7 @@ async def test_a_refusal_with_a_small_body_keeps_the_connection() -> None:
         assert good.status == 200
 
 
-async def test_a_client_that_asks_before_sending_is_told_at_once() -> None:
+async def test_a_client_that_asks_before_sending_is_refused_at_once() -> None:
     lines = ("Content-Length: 100", "Expect: 100-CONTINUE")
     async with served(make_app(World())) as address:
         async with address.client() as client:
@@ -201,7 +201,7 @@ async def test_an_old_client_is_answered_and_closed() -> None:
     assert is_ended
 
 
-async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None:
+async def test_bodies_that_are_too_many_together_are_refused_for_a_while() -> None:
     """Whoever had room is served; what it took is free again once it is answered, or has left."""
 
     world, script, size = World(), Script(), 100_000
@@ -209,7 +209,7 @@ async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None
     work = request("POST", "/v1/work", f"Content-Length: {size}")
     echo = request("POST", "/v1/echo", f"Content-Length: {size}")
     async with served(make_app(world, script)) as address, address.client() as first:
-        asking = asyncio.ensure_future(first.request(work, b"x" * size))
+        sent = asyncio.ensure_future(first.request(work, b"x" * size))
         await script.begun.wait()
         assert world.services.bodies.used_bytes == size
         refused = await address.request(echo, b"x" * size)
@@ -218,7 +218,7 @@ async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None
         small = request("POST", "/v1/echo", "Content-Length: 60000")
         assert (await address.request(small, b"x" * 60_000)).status == 200
         script.go_on.set()
-        assert (await asking).status == 200
+        assert (await sent).status == 200
         await eventually(lambda: world.services.bodies.used_bytes == 0)
         async with address.client() as leaves:
             await leaves.send(echo.replace("\n", "\r\n").encode() + b"x" * (size - 1))

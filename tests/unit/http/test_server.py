@@ -182,7 +182,7 @@ async def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: by
 WORK = request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
 
 
-async def test_one_connection_too_many_is_told_and_closed() -> None:
+async def test_one_connection_too_many_is_refused_and_closed() -> None:
     world, script = World(), Script()
     files = open_files()
     async with (

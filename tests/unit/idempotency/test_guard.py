@@ -218,7 +218,7 @@ async def test_key_is_looked_up_before_the_use_case() -> None:
     assert (world.sent, world.metrics.standings) == ([b"\xff\x00"], ["stored"])
 
 
-def test_place_is_part_of_what_was_asked() -> None:
+def test_place_is_part_of_what_was_requested() -> None:
     assert len({of(b"{}"), of(b"{}", path="/v1/b"), of(b"{}", method="PUT")}) == 3
 
 

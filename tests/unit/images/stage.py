@@ -64,7 +64,7 @@ def prepare(w: World, **body: Any) -> PieceCall:
     """A call as the endpoint makes it; `key` is the idempotency key that it claims."""
     cap, key = body.pop("cap", None), body.pop("key", None)
     call = image_call(
-        w.asking("images", cap_nano_usd=cap),
+        w.context("images", cap_nano_usd=cap),
         idempotency=None if key is None else claim_of(key),
         **body,
     )

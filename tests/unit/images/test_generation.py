@@ -50,7 +50,7 @@ async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> 
 
 
 @cases("count", 1, 10)
-async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
+async def test_hold_is_the_price_of_all_that_is_requested(count: int) -> None:
     async with stage(a=[response_of(made(count))], balance=count * EACH) as w:
         assert (await generate(w, n=count)).cost == count * EACH
     async with stage(a=[response_of(made(count))], balance=count * EACH - 1) as w:
@@ -256,7 +256,7 @@ BEGUN: dict[str, tuple[Script, str]] = {
 
 
 @pytest.mark.parametrize(("script", "code"), BEGUN.values(), ids=BEGUN.keys())
-async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_else_is_asked(
+async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_no_other_channel_is_tried(
     script: Script, code: str, log_watch: Any
 ) -> None:
     log_watch.expect("answer_unusable")

@@ -79,7 +79,7 @@ ERRORS: dict[str, Script] = {
 
 
 @each("upstream", ERRORS.values())
-async def test_error_is_told_only_when_the_key_is_free(upstream: Script) -> None:
+async def test_error_is_reported_only_when_the_key_is_free(upstream: Script) -> None:
     async with served_and_unsettled("k", *upstream, cost=0) as (w, client):
         assert client.task is not None
         assert (client.task.done(), client.has_ended) == (False, False)

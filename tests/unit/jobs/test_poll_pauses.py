@@ -23,7 +23,7 @@ def test_pauses_grow_up_to_the_longest() -> None:
     assert pauses == [2.0, 3.0, 4.5, 6.75, 10.125, 15.0, 15.0, 15.0]
 
 
-def test_chance_moves_a_pause_by_a_fifth_and_never_what_an_upstream_asked_for() -> None:
+def test_chance_moves_a_pause_by_a_fifth_and_never_what_an_upstream_requested() -> None:
     assert SCHEDULE.pause_seconds(0, 0.0) == pytest.approx(1.6)
     assert SCHEDULE.pause_seconds(0, 0.999_999) == pytest.approx(2.4, abs=1e-5)
     assert SCHEDULE.pause_seconds(9, 0.0, retry_after_seconds=40.0) == 40.0

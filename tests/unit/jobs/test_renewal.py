@@ -92,7 +92,7 @@ async def test_new_link_is_shown_and_kept_with_what_was_paid_for() -> None:
     assert s.database.kept["vid_1"]["url"] == "https://cdn.example/new"
 
 
-async def test_link_that_is_good_and_what_has_none_are_not_asked_for() -> None:
+async def test_link_that_is_good_and_what_has_none_are_not_requested() -> None:
     s = Scene()
     good = s.job(1, s.film("https://cdn.example/good", 60))
     avatar = s.job(2, AvatarResult(upstream_id="a"), kind="avatar")
@@ -120,7 +120,7 @@ async def test_without_a_new_link_the_old_one_stays(message: Any) -> None:
     assert len(s.upstreams.requested) == 1  # the minute is not over
 
 
-async def test_link_of_ours_is_good_for_another_while_and_nobody_is_asked() -> None:
+async def test_link_of_ours_is_good_for_another_while_and_no_upstream_is_called() -> None:
     s = Scene()
     (shown,) = await s.renewal.renewed([s.job(result=s.film(None, -1))])
     assert isinstance(shown.result, VideoResult)

@@ -110,7 +110,7 @@ def test_unknown_word_is_logged_once_a_job_and_keeps_what_was_known() -> None:
     assert observe("music", later.watch, polled(None), is_overdue=False).logs is None
 
 
-def test_progress_is_the_last_that_was_said() -> None:
+def test_progress_is_the_last_that_was_stated() -> None:
     watch = observe("video", Watch(), polled("running", progress=70), is_overdue=False).watch
     watch = observe("video", watch, polled("running"), is_overdue=False).watch
     assert watch.progress == 70

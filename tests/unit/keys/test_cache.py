@@ -107,7 +107,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.world = World()
-        self.said_at = 0.0
+        self.heard_at = 0.0
 
     async def play(self, words: str) -> None:
         for word in words.split():
@@ -148,9 +148,9 @@ class Scene:
             case "clear":
                 cache.clear()
             case "say":
-                self.said_at = clock.monotonic()
+                self.heard_at = clock.monotonic()
             case "echo":
-                cache.vouch(self.said_at)
+                cache.vouch(self.heard_at)
             case "forget":
                 cache.forget_idle()
             case "known" | "stale":

@@ -80,7 +80,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_whoever_asks_after_a_push_is_told_what_was_pushed(steps: list[tuple[str, object]]) -> None:
+def test_whoever_asks_after_a_push_reads_what_was_pushed(steps: list[tuple[str, object]]) -> None:
     """Any order of requests, changes, answers, departures: nobody sees what was before they asked.
 
     The name of a key begins with its own and counts its changes, so that an answer tells whose it

@@ -133,7 +133,7 @@ def test_a_crowd_shares_one_making_and_one_who_leaves_does_not_end_it() -> None:
     scene(body)
 
 
-def test_a_failure_is_told_and_forgotten() -> None:
+def test_a_failure_is_reported_and_forgotten() -> None:
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         maker.fault = RuntimeError("down")
         responses = await asyncio.gather(

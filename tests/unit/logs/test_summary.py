@@ -28,7 +28,7 @@ def refusal(query: str) -> str:
     return raised.value.message
 
 
-def test_the_window_is_thirty_days_unless_asked() -> None:
+def test_the_window_is_thirty_days_unless_requested() -> None:
     assert read("").window == Window(NOW - timedelta(days=30), NOW)
     assert read("period=today").window.start == NOW.replace(hour=0, minute=0)
     assert read("period=all&from=2026-01-01&to=2026-01-02").window.start.month == 1
@@ -88,11 +88,11 @@ def test_filters_of_whom_calls_were_for_are_refused_too(query: str) -> None:
 
 
 def test_users_are_seen_by_whoever_sees_the_account() -> None:
-    asked: list[Scope] = []
+    scopes: list[Scope] = []
 
     def see(scope: Scope) -> Visibility:
-        asked.append(scope)
+        scopes.append(scope)
         return Visibility(scope, "acct_1", None)
 
     read_summary_query(parse_qs_bytes("by=user"), see=see, now=NOW)
-    assert asked == ["key", "account"]
+    assert scopes == ["key", "account"]

@@ -14,7 +14,7 @@ from channels.registry import ModelSpec
 from gw.media.film_length import priced_resolution
 from tests.support.rows import cases
 from tests.support.specs import make_model
-from tests.unit.media.asking import ABSENT, read
+from tests.unit.media.bodies import ABSENT, read
 
 BY_RESOLUTION = {"1080p": Decimal("0.2"), "max": Decimal("0.3"), "standard": Decimal("0.05")}
 

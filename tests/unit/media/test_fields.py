@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from channels.errors import InvalidRequest
 from gw.media.fields import model_of
 from tests.support.rows import cases, each
-from tests.unit.media.asking import (
+from tests.unit.media.bodies import (
     ABSENT,
     AUDIO,
     FILM,
@@ -166,7 +166,7 @@ def test_good_field_is_taken(kind: str, changes: dict[str, Any]) -> None:
     read(kind, **changes)
 
 
-def test_speech_of_more_than_a_page_is_asked_for_as_a_task() -> None:
+def test_speech_of_more_than_a_page_is_requested_as_a_task() -> None:
     assert "async" in refused("speech", input="i" * 10_001).message
     assert refused("speech", input="i" * 50_001, **{"async": True}).param == "input"
 

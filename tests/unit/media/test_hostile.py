@@ -38,7 +38,7 @@ from channels.media.results import SpeechAudio
 from gw.media.user_urls import fault_of
 from tests.support.rows import each
 from tests.support.steps import steps_of
-from tests.unit.media.asking import MATERIAL, PORTRAIT, READERS, TEXT, written
+from tests.unit.media.bodies import MATERIAL, PORTRAIT, READERS, TEXT, written
 from tests.unit.media.exchanges import NOW, general, item, response, submit
 
 # The members that the dialects look at, so that what is made up comes near a real answer.

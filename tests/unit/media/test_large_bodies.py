@@ -18,7 +18,7 @@ from gw.media.videos import read_video
 from loadtests.attacks.body_shapes import FILMS, film_of
 from tests.support.rows import cases, each
 from tests.support.steps import steps_of
-from tests.unit.media.asking import READERS, TEXT, read, written
+from tests.unit.media.bodies import READERS, TEXT, read, written
 
 SIZE = 3 * 2**20
 WIRES = ("plain", "ark", "openai")

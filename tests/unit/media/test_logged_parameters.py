@@ -4,7 +4,7 @@ from typing import Any
 
 from gw.media.logged_parameters import parameters_of
 from tests.support.rows import cases
-from tests.unit.media.asking import ABSENT, MATERIAL, PORTRAIT, READERS, TEXT, read
+from tests.unit.media.bodies import ABSENT, MATERIAL, PORTRAIT, READERS, TEXT, read
 
 
 @cases(
@@ -54,5 +54,5 @@ def test_no_link_and_no_text_is_shown() -> None:
         assert "cat" not in shown
 
 
-def test_long_setting_is_told_by_its_length() -> None:
+def test_long_setting_is_logged_by_its_length() -> None:
     assert parameters_of(read("realman", style_id="s" * 41))["style_id"] == "(41 characters)"

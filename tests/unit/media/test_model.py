@@ -74,7 +74,7 @@ def test_exchange_that_repeats_without_a_pause_is_a_mistake() -> None:
         ends_with_its_body("/a", repeats=True)
 
 
-def test_success_without_a_result_cannot_be_said() -> None:
+def test_success_without_a_result_cannot_be_stated() -> None:
     with pytest.raises(AssertionError):
         Polled(state="succeeded", word="done")
     with pytest.raises(AssertionError):

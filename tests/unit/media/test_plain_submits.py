@@ -8,7 +8,7 @@ from channels.media.replies import Accepted, Done, Failed, Refused, SubmitReply,
 from channels.media.requests import SpeechRequest, TranscriptRequest, VoiceRequest
 from channels.media.results import Segment, SpeechAudio, TranscriptResult, VoiceResult
 from tests.support.rows import cases, each
-from tests.unit.media.asking import (
+from tests.unit.media.bodies import (
     ABSENT,
     AUDIO,
     FILM,
@@ -121,7 +121,7 @@ def test_answer_that_is_no_json_or_too_long_leaves_the_outcome_unknown() -> None
         assert end(submit(PLAIN, general()), result) == Unknown(status=502, reason="no id")
 
 
-def test_images_are_registered_before_the_film_is_asked_for() -> None:
+def test_images_are_registered_before_the_film_is_requested() -> None:
     request = general(
         item("image_url", "https://i/1", role="reference_image"),
         item("text", "A cat"),

@@ -105,7 +105,7 @@ def test_answer_that_is_too_long_is_not_decoded() -> None:
     assert end(submit(MINIMAX, AT_ONCE), cut) == Unknown(status=502, reason="too much sound")
 
 
-def test_file_of_a_task_is_asked_for() -> None:
+def test_file_of_a_task_is_requested() -> None:
     poll = MINIMAX.poll("speech", "7")
     assert (poll.request.path, poll.request.query) == (
         "/v1/query/t2a_async_query_v2",

@@ -11,7 +11,7 @@ ID = "vid_" + "0a" * 16
 
 
 @cases("query", {}, {"limit": "", "status": "", "before": ""}, {"x": "1"})
-def test_nothing_asked_is_everything(query: dict[str, str]) -> None:
+def test_nothing_requested_is_everything(query: dict[str, str]) -> None:
     assert read_list(query, VIDEOS) == EVERYTHING
 
 

@@ -25,7 +25,7 @@ from gw.media.film_length import held_milliseconds, unit_count, unreported_milli
 from gw.media.video_content import ITEMS_MAX
 from gw.media.videos import read_video
 from tests.support.rows import cases, each
-from tests.unit.media.asking import (
+from tests.unit.media.bodies import (
     ABSENT,
     AUDIO,
     FILM,
@@ -190,7 +190,7 @@ def test_images_of_real_people_are_registered() -> None:
     assert not video(SOME).registers_images
 
 
-def test_face_count_is_the_number_of_portraits_unless_said() -> None:
+def test_face_count_is_the_number_of_portraits_unless_stated() -> None:
     assert read("dh-motion", content=[PORTRAIT] * 3).face_count == 3
     assert read("dh-motion", content=[PORTRAIT] * 3, face_count=7).face_count == 7
 

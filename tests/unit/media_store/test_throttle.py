@@ -61,7 +61,7 @@ def wired_copy_of(channel: str, url: str | None) -> Copy:
     )  # fmt: skip
 
 
-async def test_a_link_is_followed_without_a_key_and_what_has_none_is_asked_for_with_it() -> None:
+async def test_a_link_is_followed_without_a_key_and_what_has_none_is_requested_with_it() -> None:
     locate = Locator(LiveConfig(read(TEXT))).locate
     link = "https://cdn.example/film.mp4"
     assert await locate(wired_copy_of("plain", link)) == FileLocation(link, "https://a.example")

@@ -121,7 +121,7 @@ def test_deep_stack_keeps_its_end(lines: Lines) -> None:
 
 def test_secrets_in_fields_are_masked(lines: Lines) -> None:
     EventLog("x").info(
-        "asked",
+        "requested",
         url=f"/v1beta/models?key={KEY}",
         headers={"Authorization": f"Bearer {KEY}", "accept": "*/*"},
         note=f"Bearer {KEY}",
@@ -163,11 +163,11 @@ class Reader:
         self.pieces: list[bytes] = []
         self.reads = threading.Event()
         self.reads.set()
-        self.asked = threading.Event()  # somebody writes, or waits to
+        self.written_to = threading.Event()  # somebody writes, or waits to
         self.is_full = False
 
     def __call__(self, data: bytes) -> None:
-        self.asked.set()
+        self.written_to.set()
         assert self.reads.wait(PATIENCE_SECONDS)
         if self.is_full:
             raise OSError(28, "No space left on device")
@@ -193,7 +193,7 @@ def test_lines_arrive_in_order_and_as_many_at_once_as_stay_whole() -> None:
     with writing(reader) as writer:
         reader.reads.clear()
         writer.write(b"first\n")
-        assert reader.asked.wait(PATIENCE_SECONDS)
+        assert reader.written_to.wait(PATIENCE_SECONDS)
         numbered = [b"%d %b" % (number, LINE) for number in range(20)]
         huge = b"h" * (2 * ATOMIC_BYTES) + b"\n"
         for line in [*numbered, huge, b"last\n"]:
@@ -206,7 +206,7 @@ def test_lines_arrive_in_order_and_as_many_at_once_as_stay_whole() -> None:
         assert (writer.lost, writer.waiting_bytes) == (0, 0)
 
 
-def test_reader_that_does_not_read_holds_up_nobody_and_is_told_what_it_missed() -> None:
+def test_reader_that_does_not_read_holds_up_nobody_and_reads_what_it_missed() -> None:
     reader = Reader()
     with writing(reader) as writer:
         reader.reads.clear()

@@ -37,7 +37,7 @@ class LateClock:
     def __init__(self, *lags: float) -> None:
         self._lags = list(lags)
         self._now = 1000.0
-        self.asked: list[float] = []
+        self.slept: list[float] = []
 
     def monotonic(self) -> float:
         return self._now
@@ -47,7 +47,7 @@ class LateClock:
     async def sleep(self, seconds: float) -> None:
         if not self._lags:
             raise asyncio.CancelledError
-        self.asked.append(seconds)
+        self.slept.append(seconds)
         self._now += seconds + self._lags.pop(0)
 
 
@@ -80,7 +80,7 @@ def measure(
 
 def test_each_interval_is_measured() -> None:
     registry, warnings, clock = measure(0.0, 0.004, 0.03)
-    assert clock.asked == [INTERVAL_SECONDS] * 3
+    assert clock.slept == [INTERVAL_SECONDS] * 3
     assert 0.1 <= INTERVAL_SECONDS <= 0.25
     assert registry.get_sample_value("gw_loop_lag_seconds_count") == 3
     assert registry.get_sample_value("gw_loop_lag_seconds_bucket", {"le": "0.005"}) == 2
@@ -90,7 +90,7 @@ def test_each_interval_is_measured() -> None:
 def test_operator_gets_one_measurement_an_interval_of_those_that_decide_on_overload() -> None:
     watch = Watch(INTERVAL_SECONDS / 4)
     registry, warnings, clock = measure(*[0.0] * 5, 0.9, *[0.0] * 2, watch=watch)
-    assert clock.asked == [INTERVAL_SECONDS / 4] * 8
+    assert clock.slept == [INTERVAL_SECONDS / 4] * 8
     assert [round(one, 3) for one in watch.lags] == [0.0] * 5 + [0.9] + [0.0] * 2
     assert registry.get_sample_value("gw_loop_lag_seconds_count") == 2
     assert warnings == [{"action": "loop_lagged", "worst_seconds": 0.9, "times": 1}]
@@ -145,7 +145,7 @@ def test_build_writes_the_commit_where_it_is_read(tmp_path: Path) -> None:
     assert not (ROOT / "metrics" / COMMIT_FILE).exists()
 
 
-def test_checkout_is_asked(tmp_path: Path) -> None:
+def test_checkout_is_read(tmp_path: Path) -> None:
     package = tmp_path / "metrics"
     package.mkdir()
     git(tmp_path, "init", "--quiet")

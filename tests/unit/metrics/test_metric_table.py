@@ -64,7 +64,7 @@ def test_every_series_of_the_table_is_exposed_and_no_other() -> None:
     assert exposed == [(family.name, family.kind) for family in METRIC_FAMILIES]
 
 
-def test_names_are_unique_and_follow_the_house_style() -> None:
+def test_names_are_unique_and_follow_the_convention() -> None:
     names = [family.name for family in METRIC_FAMILIES]
     assert len(names) == len(set(names))
     for family in METRIC_FAMILIES:

@@ -135,7 +135,7 @@ def test_page_has_the_process_beside_the_gateway() -> None:
     ("application/openmetrics-text;version=banana", "text/plain; version=0.0.4"),
     ("text/plain;version=", "text/plain; version=0.0.4"),
 )
-def test_page_comes_in_the_format_asked_for(world: World, accept: str, content_type: str) -> None:
+def test_page_comes_in_the_format_requested(world: World, accept: str, content_type: str) -> None:
     body, given = world.metrics.render(accept)
     assert given.startswith(content_type)
     assert body.decode().endswith("# EOF\n") == ("openmetrics" in given)

@@ -174,7 +174,7 @@ def test_callers_trace_is_continued(calls: CallWorld) -> None:
     assert call.trace_id == f"{0xABC:032x}"
 
 
-def test_upstream_is_told_of_the_attempt_it_serves(calls: CallWorld) -> None:
+def test_upstream_is_sent_the_attempt_that_it_serves(calls: CallWorld) -> None:
     call = calls.call(CALLER)
     assert report_of(call) is None
     attempt = attempt_of(call)
@@ -186,7 +186,7 @@ def test_upstream_is_told_of_the_attempt_it_serves(calls: CallWorld) -> None:
     assert during == TraceParent(0xABC, context_of(tried).span_id, is_sampled=True)
 
 
-def test_upstream_that_is_not_to_know_is_told_nothing_and_its_way_is_noted(
+def test_upstream_that_is_not_to_know_is_sent_nothing_and_its_way_is_noted(
     calls: CallWorld,
 ) -> None:
     call = calls.call()

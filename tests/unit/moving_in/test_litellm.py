@@ -130,7 +130,7 @@ def test_address_with_another_path_has_a_whole_path_of_chat(folder: Folder) -> N
     assert channel.paths == {"chat": "/api/paas/v4/chat/completions"}
 
 
-def test_key_that_is_not_said_is_looked_for_where_the_provider_says(folder: Folder) -> None:
+def test_key_that_is_not_given_is_looked_for_where_the_provider_says(folder: Folder) -> None:
     channel, _ = folder.of(one("model: groq/x"), GROQ_API_KEY="key-of-groq")
     assert channel.api_key == "key-of-groq"
 
@@ -295,7 +295,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "line", "path"), BAD)
-def test_bad_file_is_told_by_line_and_changes_nothing(
+def test_bad_file_is_reported_by_line_and_changes_nothing(
     text: str, line: int | None, path: str, folder: Folder
 ) -> None:
     error = folder.imported(text, code=2)["error"]
@@ -335,7 +335,7 @@ def test_text_of_a_stranger_is_no_variable(folder: Folder, monkeypatch: pytest.M
     assert "$${GW_SECRET}" in folder.config.read_text()
 
 
-def test_file_that_is_not_there_is_told(folder: Folder) -> None:
+def test_file_that_is_not_there_is_reported(folder: Folder) -> None:
     assert main(["import", "litellm", "nowhere.yaml"]) == 2
 
 

@@ -29,7 +29,7 @@ def registry() -> Registry:
     return load_text(TEXT, {}, source=Path("/etc/gw.yaml")).registry
 
 
-def test_prices_that_differ_are_told_with_their_difference() -> None:
+def test_prices_that_differ_are_reported_with_their_difference() -> None:
     found = compare(registry(), list_of(GROQ, OPENAI, UNPRICED, FIREWORKS))
     (one,) = found.differing
     assert one.model.id == "gpt"
@@ -70,7 +70,7 @@ def test_new_models_of_the_list_are_named() -> None:
     assert found.not_listed == ("oss",)  # the list has others of its provider
 
 
-def test_price_of_a_resolution_is_told_on_its_own() -> None:
+def test_price_of_a_resolution_is_reported_on_its_own() -> None:
     text = TEXT.partition("models:")[0] + (
         "  - {id: ark-1, kind: ark, api_key: key-of-ark}\nmodels:\n"
         "  - {id: v, channels: [ark-1], endpoint_type: videos_generations,"

@@ -176,7 +176,7 @@ def test_form_that_cannot_be_added_to_is_a_fault_of_its_line(text: str, line: in
     assert [fault.line for fault in caught.value.faults] == [line]
 
 
-def test_other_faults_of_the_file_are_told_first() -> None:
+def test_other_faults_of_the_file_are_reported_first() -> None:
     with pytest.raises(ConfigFaults) as caught:
         filled(CHANNELS.replace("kind: groq", "kind: grok"))
     assert "channels[0].kind" in [fault.path for fault in caught.value.faults]

@@ -64,7 +64,7 @@ def test_memory_is_not_touched_while_a_request_is_in_flight() -> None:
     assert Looks("enters", "", "", "leaves", "").run() == [4]
 
 
-def test_process_that_was_asked_nothing_keeps_what_it_has() -> None:
+def test_process_without_requests_keeps_what_it_has() -> None:
     assert Looks("", "", "").run() == []
 
 

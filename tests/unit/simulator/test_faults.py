@@ -76,7 +76,7 @@ def test_bad_directive_in_the_text_is_a_400(text: str) -> None:
     (["a", '[{"content": {"text": "[[sim {\\"status\\": 418}]]"}}]'], [], 418),
     (['[[sim {"status": 418}]]'], ["Stop.", '[[sim {"status": 409}]]'], 409),
 )
-def test_directive_is_found_in_the_result_of_a_tool_and_in_what_is_said_after_it(
+def test_directive_is_found_in_the_result_of_a_tool_and_in_the_text_after_it(
     results: list[str], message: list[str], expected: int
 ) -> None:
     content = [

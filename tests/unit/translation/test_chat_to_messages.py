@@ -189,7 +189,7 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
 
 
 @each("name", CONVERSATIONS)
-def test_conversation_is_said_as_messages(name: str) -> None:
+def test_conversation_is_written_as_messages(name: str) -> None:
     messages, system, expected, *dropped = CONVERSATIONS[name]
     body, report = translated("chat", "messages", {"model": "m", "messages": messages})
     assert body.get("system") == system

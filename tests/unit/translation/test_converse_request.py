@@ -255,7 +255,7 @@ UNSAYABLE = [
 
 
 @each("body, param", UNSAYABLE)
-def test_what_cannot_be_said_is_refused_with_its_place(body: dict[str, Any], param: str) -> None:
+def test_what_cannot_be_written_is_refused_with_its_place(body: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
         converse_body(body)
     assert raised.value.param == param

@@ -36,9 +36,9 @@ IN_ONE = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stre
 CLIENTS: tuple[Protocol, ...] = ("messages", "native")
 
 
-def read(said: dict[str, Any] | None, finish: str | None, *, is_stream: bool) -> Response:
+def read(message: dict[str, Any] | None, finish: str | None, *, is_stream: bool) -> Response:
     """What an upstream says in one choice; None says nothing at all."""
-    member = {} if said is None else {"delta" if is_stream else "message": said}
+    member = {} if message is None else {"delta" if is_stream else "message": message}
     body = {
         "id": "chatcmpl-1",
         "model": "up",
@@ -158,11 +158,11 @@ def _events(stream: bytes) -> Any:
 
 
 @IN_ONE
-@pytest.mark.parametrize("said", [None, {}, {"content": None}, {"content": ""}], ids=json.dumps)
+@pytest.mark.parametrize("message", [None, {}, {"content": None}, {"content": ""}], ids=json.dumps)
 def test_withheld_answer_is_a_refusal_with_its_usage(
-    said: dict[str, Any] | None, is_stream: bool
+    message: dict[str, Any] | None, is_stream: bool
 ) -> None:
-    reply = read(said, "content_filter", is_stream=is_stream)
+    reply = read(message, "content_filter", is_stream=is_stream)
     assert reply.parts == ()
     assert reply.finish == "refusal"
     assert reply.usage == Usage(input_tokens=3, output_tokens=4)
@@ -204,7 +204,7 @@ def test_thinking_among_the_content_is_thinking(thought: list[Any], is_stream: b
 
 
 @IN_ONE
-def test_thinking_beside_the_content_is_told_once(is_stream: bool) -> None:
+def test_thinking_beside_the_content_is_read_once(is_stream: bool) -> None:
     content = [*THOUGHTS["in parts"], {"type": "text", "text": "Four."}]
     output = {"content": content, "reasoning_content": "Hm."}
     assert read(output, "stop", is_stream=is_stream).parts == (Thinking("Hm."), Text("Four."))
@@ -245,13 +245,13 @@ UNREAD: dict[str, tuple[dict[str, Any], tuple[Part, ...]]] = {
 
 
 @IN_ONE
-@pytest.mark.parametrize(("said", "expected"), UNREAD.values(), ids=list(UNREAD))
+@pytest.mark.parametrize(("message", "expected"), UNREAD.values(), ids=list(UNREAD))
 def test_thought_in_an_upstreams_own_form_is_thinking(
-    said: dict[str, Any], expected: tuple[Part, ...], is_stream: bool
+    message: dict[str, Any], expected: tuple[Part, ...], is_stream: bool
 ) -> None:
-    content = [*said.get("content", ()), {"type": "text", "text": "Four."}]
-    for text in (content, "Four.") if "content" not in said else (content,):
-        reply = read({**said, "content": text}, "stop", is_stream=is_stream)
+    content = [*message.get("content", ()), {"type": "text", "text": "Four."}]
+    for text in (content, "Four.") if "content" not in message else (content,):
+        reply = read({**message, "content": text}, "stop", is_stream=is_stream)
         assert reply.parts == (*expected, Text("Four."))
 
 

@@ -182,7 +182,7 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
 
 
 @each("name", CONVERSATIONS)
-def test_conversation_is_said_as_chat(name: str) -> None:
+def test_conversation_is_written_as_chat(name: str) -> None:
     system, messages, expected, *dropped = CONVERSATIONS[name]
     client: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": messages}
     if system is not None:
@@ -299,7 +299,7 @@ def test_members_are_carried_or_reported(name: str) -> None:
     assert report == dropped
 
 
-def test_stream_is_always_asked_for_usage() -> None:
+def test_usage_of_a_stream_is_always_requested() -> None:
     client = {"model": "m", "max_tokens": 9, "messages": [USER]}
     body, _ = translated("messages", "chat", client, stream=True)
     assert body["stream"] is True

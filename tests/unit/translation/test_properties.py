@@ -226,7 +226,7 @@ def opened(reply: Response) -> Response:
 
 @slow
 @given(responses_of())
-def test_whole_answer_comes_back_as_it_was_said(reply: Response) -> None:
+def test_whole_answer_comes_back_as_it_was(reply: Response) -> None:
     again = opened(reply)
     texts = [part.text for part in again.parts if isinstance(part, Text) and part != EMPTY]
     output = [part.text for part in reply.parts if isinstance(part, Text | Refusal)]
@@ -240,7 +240,7 @@ def test_whole_answer_comes_back_as_it_was_said(reply: Response) -> None:
 
 @slow
 @given(responses_of())
-def test_whole_answer_ends_as_it_was_said(reply: Response) -> None:
+def test_whole_answer_ends_as_it_did(reply: Response) -> None:
     found = response_in("native", body_of("native", reply, id="x", created=1, model="m"))
     has_refusal = any(isinstance(part, Refusal) for part in reply.parts)
     is_refused = has_refusal and reply.finish != "length"

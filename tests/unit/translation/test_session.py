@@ -209,7 +209,7 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
     assert {**ran, "status": "in_progress"} in added.values()
 
 
-def test_malformed_answer_and_bad_request_are_told() -> None:
+def test_malformed_answer_and_bad_request_are_reported() -> None:
     read = read_body("messages", b"{}")
     with pytest.raises(UpstreamMalformed):
         attempt("chat", "messages").translate_response(*read, id="x", created=1, model="m")
@@ -217,7 +217,7 @@ def test_malformed_answer_and_bad_request_are_told() -> None:
         attempt("chat", "messages", top_p="high")
 
 
-def test_failure_before_anything_was_said_is_the_callers() -> None:
+def test_failure_before_any_content_is_the_callers() -> None:
     stream = attempt("chat", "messages").stream(id="x", created=1, model="m", include_usage=False)
     error = {
         "type": "error",
@@ -421,7 +421,7 @@ UNSAYABLE: dict[str, tuple[Protocol, Protocol, dict[str, Any]]] = {
 
 
 @each("client, upstream, unsayable", UNSAYABLE.values())
-def test_message_of_which_nothing_can_be_said_is_refused(
+def test_message_of_which_nothing_can_be_written_is_refused(
     client: Protocol, upstream: Protocol, unsayable: dict[str, Any]
 ) -> None:
     is_users = unsayable["role"] == "user"

@@ -14,7 +14,7 @@ from channels.translation.session import codec
 from channels.translation.signatures import opened, sealed
 from tests.support.rows import cases
 from tests.unit.translation.gemini.pieces import model
-from tests.unit.translation.gemini.pieces import user as asking
+from tests.unit.translation.gemini.pieces import user as gemini_user
 from tests.unit.translation.pieces import assistant, text, use, user
 from tests.unit.translation.response import Response
 from tests.unit.translation.translated import (
@@ -154,7 +154,7 @@ def test_foreign_signature_comes_back_from_a_messages_client_as_it_was() -> None
     assert request.turns[0].parts == (thought, hidden)
 
 
-def test_thinking_with_a_budget_is_not_asked_amid_calls_it_cannot_prove() -> None:
+def test_thinking_with_a_budget_is_not_requested_amid_calls_it_cannot_prove() -> None:
     """The protocol refuses such a turn; the client learns what was left out."""
     body = {
         "messages": [
@@ -299,7 +299,7 @@ def test_foreign_signatures_stay_behind_in_native_content(
         if "thoughtSignature" in part:
             held[name] = part["thoughtSignature"].translate(str.maketrans(*alphabet))
         sent.append(held)
-    requested = asking("Hello")
+    requested = gemini_user("Hello")
     body = {"contents": [requested, {"role": "model", "parts": sent}, requested], "tools": []}
     found = stripped("native", body)
     assert found["contents"][0] == found["contents"][2] == requested

@@ -30,7 +30,7 @@ def encoder(*, include_usage: bool = False) -> ChatStreamEncoder:
     return ChatStreamEncoder(id="answer-1", created=7, model="m", include_usage=include_usage)
 
 
-def test_usage_is_for_a_client_that_asked() -> None:
+def test_usage_is_for_a_client_that_requested_it() -> None:
     chunks = data_of(written("chat", [TextDelta("a"), USAGE, Ended()], include_usage=False))
     assert not any("usage" in chunk for chunk in chunks[:-1])
     assert chunks[-1] == "[DONE]"
@@ -270,7 +270,7 @@ def test_events_are_written_as_blocks(name: str) -> None:
     ),
     ([], {"stop_reason": "end_turn", "stop_sequence": None}),
 )
-def test_finish_is_said_in_the_protocols_words(
+def test_finish_is_written_in_the_protocols_words(
     events: list[Event], expected: dict[str, Any]
 ) -> None:
     assert last(*events, Ended())["delta"] == expected

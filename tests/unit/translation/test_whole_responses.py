@@ -36,8 +36,8 @@ def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:
     }
 
 
-def completion(finish: str | None = "stop", **said: Any) -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}
+def completion(finish: str | None = "stop", **members: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", **members}, "finish_reason": finish}
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -158,7 +158,7 @@ def test_refusal_of_the_provider_is_explained() -> None:
     assert whole("messages", response)["stop_details"]["explanation"] == "Not this."
 
 
-def test_refusal_in_the_models_words_is_said() -> None:
+def test_refusal_in_the_models_words_is_passed_on() -> None:
     response = response_to("chat", completion("stop", content=None, refusal="I won't."))
     assert response.parts == (Refusal("I won't."),)
     output = whole("messages", response)

@@ -368,7 +368,7 @@ def test_recorded_whole_response_is_what_its_stream_folds_to(protocol: Protocol)
 
 
 @each("client, upstream", TRANSLATIONS)
-def test_client_is_told_the_same_whole_and_streamed(client: Protocol, upstream: Protocol) -> None:
+def test_client_gets_the_same_whole_and_streamed(client: Protocol, upstream: Protocol) -> None:
     for name, body in BODIES[upstream].items():
         events = events_of_body(upstream, json.dumps(body).encode())
         encoder = codec(client).new_body_encoder(id="x", created=1, model="m", include_usage=True)

@@ -143,7 +143,7 @@ def test_pieces_come_to_their_cost(
     {"price": {"per_image": "1"}, "units": {"songs": 2}},
     {"price": {"input": "1", "output": "1"}, "parts": {"audio_input": 1}},
 )
-def test_what_has_no_price_is_said_so(detail: dict[str, Any]) -> None:
+def test_what_has_no_price_is_shown_as_such(detail: dict[str, Any]) -> None:
     with pytest.raises(NoPrice):
         lines_of(detail, input_tokens=1, cached_tokens=0, output_tokens=1)
 

@@ -162,7 +162,7 @@ def test_what_is_held_covers_whatever_is_reached(random: Random, is_own: list[bo
         assert served.cost_nano_usd(elsewhere) <= anywhere
 
 
-def test_a_hold_covers_what_comes_without_being_asked_for() -> None:
+def test_a_hold_covers_what_comes_without_being_requested() -> None:
     steps = (PriceStep(200, {"input": Decimal(3)}), PriceStep(500, {"input": Decimal(2)}))
     price = priced(cache_write=Decimal("1.25"), above_tokens=steps)
 

@@ -36,7 +36,7 @@ async def test_messages_that_wait_share_a_transaction() -> None:
         assert len(b.ledger.batches) <= 2
 
 
-async def test_more_askers_than_the_mailbox_takes_are_told_at_once(
+async def test_more_askers_than_the_mailbox_takes_are_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writer, "CAPACITY", 3)  # of which one for the lease that is asked for
@@ -295,7 +295,7 @@ async def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
 
 
 @logs("recovery_corrected")
-async def test_corrected_calls_are_counted_and_said() -> None:
+async def test_corrected_calls_are_counted_and_logged() -> None:
     async with bank() as b:
         await b.hold(hold(1))
         b.wallets.recover(facts(1), outcome(10, "interrupted"))

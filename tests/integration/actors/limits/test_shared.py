@@ -145,7 +145,7 @@ async def test_dead_process_loses_its_permits_and_a_long_call_of_a_live_one_keep
             await eventually(lambda: clock.sleepers == 1)
 
 
-async def test_request_given_up_while_it_is_asked_keeps_no_permit(valkey: MortalValkey) -> None:
+async def test_request_given_up_while_redis_is_asked_keeps_no_permit(valkey: MortalValkey) -> None:
     async with process(valkey.url + PATIENT) as one:
         valkey.freeze()
         request = asyncio.create_task(one.enter(concurrency=1))
@@ -157,7 +157,7 @@ async def test_request_given_up_while_it_is_asked_keeps_no_permit(valkey: Mortal
 
 
 @logs("redis_lost")
-async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
+async def test_killed_redis_is_done_without_and_has_everything_when_it_is_back(
     valkey: MortalValkey,
 ) -> None:
     url = valkey.url + PATIENT
@@ -187,7 +187,7 @@ async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
 
 
 @logs("redis_lost")
-async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
+async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_reported_later(
     valkey: MortalValkey,
 ) -> None:
     async with process(valkey.url + PATIENT, name="proc_2") as patient, process(valkey.url) as one:

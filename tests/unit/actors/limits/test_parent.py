@@ -96,10 +96,10 @@ async def test_worker_goes_on_alone_while_the_parent_is_silent_and_tells_it_all_
 
 async def test_request_that_was_given_up_holds_nothing() -> None:
     async with workers(ParentServer(SystemClock()), 1) as (one,):
-        asking = asyncio.create_task(waited(one.limiter.enter(A, rpm=None, concurrency=1)))
+        entering = asyncio.create_task(waited(one.limiter.enter(A, rpm=None, concurrency=1)))
         await asyncio.sleep(0)  # it is on its way
-        asking.cancel()
-        await asyncio.wait([asking])
+        entering.cancel()
+        await asyncio.wait([entering])
         assert await one.refused(concurrency=1) is None
 
 
@@ -149,7 +149,7 @@ def test_names_that_nobody_uses_are_forgotten() -> None:
     assert "0 names" in repr(book)
 
 
-def test_requests_said_late_take_their_place_in_the_window() -> None:
+def test_requests_reported_late_take_their_place_in_the_window() -> None:
     book = SharedWindows()
     book.enter("a", (1, 1), rpm=3, concurrency=None, now=50.0)
     book.add_late("a", (2, 1), at=30.0)

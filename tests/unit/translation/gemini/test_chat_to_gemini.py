@@ -318,7 +318,7 @@ def test_thinking_of_messages_arrives(name: str) -> None:
     ("medium", {"thinkingBudget": 8192}),
     ("high", {"thinkingBudget": 24576}),
 )
-def test_effort_for_an_older_model_is_a_number_and_told(
+def test_effort_for_an_older_model_is_a_number_and_reported(
     effort: str, thinking: dict[str, int]
 ) -> None:
     request = decoded("chat", {"model": "m", "messages": [USER], "reasoning_effort": effort})

@@ -74,7 +74,7 @@ def test_level_becomes_a_budget_before_generation_3(model: str) -> None:
 
 
 @cases("model", "gemini-2.0-flash", "gemini-1.5-pro-002", "gemini-2.5-flash-image")
-def test_nothing_is_said_of_thinking_to_a_model_without_it(model: str) -> None:
+def test_nothing_is_written_of_thinking_to_a_model_without_it(model: str) -> None:
     assert sent(model, reasoning={"effort": "high"}) == (None, ["reasoning.effort"])
     assert sent(model, reasoning={"effort": "none"}) == (None, [])
 

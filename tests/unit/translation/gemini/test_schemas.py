@@ -216,7 +216,7 @@ SCHEMAS: dict[str, tuple[Any, ...]] = {
 
 
 @each("name", SCHEMAS)
-def test_schema_is_said_as_the_protocol_can(name: str) -> None:
+def test_schema_is_written_as_the_protocol_can(name: str) -> None:
     schema, expected, *dropped = SCHEMAS[name]
     assert written(schema) == (expected, dropped)
 
@@ -248,7 +248,7 @@ def test_parameters_are_one_object() -> None:
     assert dropped == ["tools.function.parameters.oneOf"]
 
 
-def test_schema_too_deep_is_cut_and_told() -> None:
+def test_schema_too_deep_is_cut_and_reported() -> None:
     schema: dict[str, Any] = S
     for _ in range(500):
         schema = {"type": "array", "items": schema}
@@ -412,7 +412,7 @@ def test_schema_becomes_a_json_schema(name: str) -> None:
     assert read_schema(own, "p") == expected
 
 
-def test_order_of_properties_is_the_order_asked_for() -> None:
+def test_order_of_properties_is_the_order_requested() -> None:
     properties = {name: {"type": "STRING"} for name in "abc"}
     own = {"type": "OBJECT", "properties": properties, "propertyOrdering": ["c", "x", "a"]}
     assert list(read_schema(own, "p")["properties"]) == ["c", "a", "b"]

@@ -151,7 +151,7 @@ def recorded(path: Path) -> list[SseEvent]:
     return events
 
 
-def test_recordings_end_well_and_say_what_the_provider_said() -> None:
+def test_recordings_end_well_and_have_the_providers_words() -> None:
     for path in sorted(RECORDINGS.glob("*.chunks.txt")):
         stream = opened()
         events = recorded(path)
@@ -169,7 +169,7 @@ def test_recordings_end_well_and_say_what_the_provider_said() -> None:
         assert chunks[-2]["usage"]["completion_tokens"] == usage.output_tokens, path.name
 
 
-def test_recorded_search_cites_the_places_it_was_told_of() -> None:
+def test_recorded_search_cites_the_places_that_it_found() -> None:
     for path in RECORDINGS.glob("openai-web-search-tool.1.chunks.txt"):
         chunks = data_of(taken(opened(), recorded(path)))
         content = content_of(chunks)
@@ -258,7 +258,7 @@ def streams(draw: st.DrawFn, output: list[dict[str, Any]]) -> list[dict[str, Any
 
 @slow
 @given(data=st.data())
-def test_however_an_answer_is_told_it_is_the_same_answer(data: st.DataObject) -> None:
+def test_however_an_answer_is_streamed_it_is_the_same_answer(data: st.DataObject) -> None:
     output = data.draw(items())
     last = completed(*output)
     streamed = folded(events_from("responses", sse(CREATED, *data.draw(streams(output)), last)))

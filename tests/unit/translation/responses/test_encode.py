@@ -109,7 +109,7 @@ def test_instructions_first_and_in_the_middle() -> None:
     ]
 
 
-def test_instructions_alone_are_said_as_such() -> None:
+def test_instructions_alone_are_written_as_such() -> None:
     body, _ = sent(system("Greet."))
     assert (body["instructions"], body["input"]) == ("", [message_of("Greet.", "developer")])
 

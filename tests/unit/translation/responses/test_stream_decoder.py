@@ -55,12 +55,12 @@ REFUSED = {"type": "refusal", "refusal": "No."}
     [done(**message(PART))],
     [],
 )
-def test_text_without_deltas_is_told_once_with_its_sources(events: list[Any]) -> None:
+def test_text_without_deltas_is_read_once_with_its_sources(events: list[Any]) -> None:
     source = Citation("https://a.example", "A", 0, 5)
     assert read(*events, completed(message(PART))) == [TextDelta("Hello"), source, *ENDING]
 
 
-def test_refusal_is_told_apart_from_text() -> None:
+def test_refusal_is_distinguished_from_text() -> None:
     delta = event("refusal.delta", content_index=0, delta="No.")
     assert read(delta, done(**message(REFUSED)), completed()) == [RefusalDelta("No."), *ENDING]
     assert read(completed(message(REFUSED))) == [RefusalDelta("No."), *ENDING]
@@ -159,7 +159,7 @@ SHOWN: dict[str, list[Any]] = {
 
 
 @each("events", SHOWN.values())
-def test_thinking_that_is_shown_is_no_text_and_told_once(events: list[Any]) -> None:
+def test_thinking_that_is_shown_is_no_text_and_read_once(events: list[Any]) -> None:
     item: dict[str, Any] = {"type": "reasoning", "summary": [], "content": [THOUGHT]}
     result = read(*events, done(**item), text("Four.", output=1), completed(item))
     assert "".join(one.text for one in result if isinstance(one, ThinkingDelta)) == "Hm."
@@ -249,7 +249,7 @@ def test_error_event_in_any_shape(event: dict[str, Any], failed: StreamFailed) -
     assert read(event) == [failed]
 
 
-def test_item_of_which_neither_index_nor_id_can_be_read_is_told_all_the_same() -> None:
+def test_item_of_which_neither_index_nor_id_can_be_read_is_read_all_the_same() -> None:
     odd = call(id={}, arguments="{}")
     stated = {"type": "response.output_item.done", "output_index": [1], "item": odd}
     assert read(stated, completed())[:2] == [CallBegan(0, "call_a", "f"), CallDelta(0, "{}")]
