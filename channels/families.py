@@ -145,6 +145,12 @@ MODERATIONS = family.Family(
     endpoint_types=(family.EndpointType("moderations", ()),),  # free
     error_shape=family.ErrorShape.IMAGES,
 )
+DECISIONS = family.Family(
+    protocol="decisions",
+    dialect="decisions",
+    endpoint_types=(family.EndpointType("decisions", ("input",)),),
+    end_users=_END_USERS,
+)
 
 _ROWS = (
     CHAT,
@@ -164,6 +170,7 @@ _ROWS = (
     TRANSCRIPTIONS,
     RERANK,
     MODERATIONS,
+    DECISIONS,
 )
 
 

@@ -25,6 +25,7 @@ from gw.api.chat.gemini import GeminiHandler
 from gw.api.chat.messages import MessagesHandler
 from gw.api.chat.responses import ResponsesHandler
 from gw.api.credentials import AuthMode
+from gw.api.decisions import DecisionsHandler
 from gw.api.embeddings import EmbeddingsHandler, NativeEmbeddingsHandler
 from gw.api.endpoint import BodyKind, Endpoint, SoldBy
 from gw.api.images.handlers import EditsHandler, ImagesHandler
@@ -41,6 +42,7 @@ from gw.api.reference import (
     balance,
     budgets,
     chat,
+    decisions,
     embeddings,
     files,
     images,
@@ -524,6 +526,16 @@ def routes() -> list[Endpoint]:
             EmbeddingsHandler,
             family=families.EMBEDDINGS,
             describes=embeddings.EMBEDDINGS,
+            **_CHAT,
+        ),
+        # Decisions
+        Endpoint(
+            "decisions",
+            r"/v1/decisions",
+            _POST,
+            DecisionsHandler,
+            family=families.DECISIONS,
+            describes=decisions.DECISIONS,
             **_CHAT,
         ),
         # Reference

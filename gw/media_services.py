@@ -40,12 +40,12 @@ from gw.api.link_readers import FILMS_MAX, LinkReaders
 from gw.api.services import MediaServices
 from gw.api.videos.content_links import BASE_URL, ContentLinks
 from gw.calls.detached import DetachedTasks
-from gw.calls.embedding_upstream import EmbeddingUpstream
 from gw.calls.exchange_upstream import ExchangeUpstream, SpeechUpstream
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media
-from gw.calls.media_calls import SubmitCall
+from gw.calls.media_calls import PieceCall, SubmitCall
 from gw.calls.piece_upstream import PieceUpstream
+from gw.calls.repeatable_upstream import RepeatableUpstream
 from gw.calls.settlement import Billing
 from gw.calls.upstream_prices import UpstreamPrices
 from gw.config.config import Tasks
@@ -228,17 +228,22 @@ def make_media_services(
         **shared,
     )
     timeouts = config.timeouts
-    embedding = EmbeddingUpstream(
-        http=http,
-        current=current,
-        clock=clock,
-        attempt_seconds=timeouts.embeddings,
-        response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
-        offload=offload,
-    )
+
+    def repeatable(seconds: float) -> Media[PieceCall]:
+        upstream = RepeatableUpstream(
+            http=http,
+            current=current,
+            clock=clock,
+            attempt_seconds=seconds,
+            response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
+            offload=offload,
+        )
+        return Media(upstream=upstream, total_seconds=seconds, **shared)
+
     return MediaServices(
         pieces=pieces,
-        embeddings=Media(upstream=embedding, total_seconds=timeouts.embeddings, **shared),
+        embeddings=repeatable(timeouts.embeddings),
+        decisions=repeatable(timeouts.decisions),
         jobs=jobs,
         video_submit=submits(timeouts.video_submit),
         speech_submit=submits(timeouts.speech),

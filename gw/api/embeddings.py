@@ -21,7 +21,7 @@ from gw.api.chat.gemini import unfit_model
 from gw.api.measured import MeasuredHandler
 from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall
-from gw.calls.measured import Amount, Measured, MeasuredBill
+from gw.calls.measured import Amount, Measured, MeasuredBill, no_units
 from gw.calls.media import Media
 from gw.calls.media_calls import PieceCall
 from gw.calls.request import PieceRequest
@@ -78,7 +78,7 @@ class _Embeddings(MeasuredHandler):
             most=amount,
             usual=amount,
             reading=reading,
-            units_of=_none,
+            units_of=no_units,
             # No token is shorter than a byte.
             tokens_max=max(tokens, request.input_bytes),
         )
@@ -131,7 +131,3 @@ def _native_vectors(body: bytes) -> Measured:
 def _measured(read: embeddings.EmbeddingResponse) -> Measured:
     usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
     return Measured(usage=usage, model=read.model, error=read.error)
-
-
-def _none(quantity: int) -> int:
-    return 0

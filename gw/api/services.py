@@ -74,6 +74,7 @@ class MediaServices:
 
     pieces: Media[PieceCall]
     embeddings: Media[PieceCall]
+    decisions: Media[PieceCall]
     jobs: Jobs
     video_submit: JobSubmit
     speech_submit: JobSubmit

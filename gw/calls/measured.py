@@ -49,6 +49,11 @@ class Measured(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+def no_units(quantity: int) -> int:
+    """Return the units of a row that is billed by tokens alone."""
+    return 0
+
+
 class _Price:
     """The price of a model: per token if it has such a price, else per unit."""
 

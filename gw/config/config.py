@@ -84,6 +84,8 @@ class Timeouts:
     """Of a cloned voice."""
     embeddings: float = key(readers.seconds(), 30.0)
     """Of embeddings, on all channels."""
+    decisions: float = key(readers.seconds(), 60.0)
+    """Of decisions, on all channels."""
     task_poll: float = key(readers.seconds(), 10.0)
     """Of one poll of a task."""
 

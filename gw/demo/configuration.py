@@ -81,6 +81,8 @@ models:
      price: {{per_call: "0.002"}}}}
   - {{id: demo-vectors, endpoint_type: embeddings, channels: [simulator-a, simulator-b],
      price: {{input: "0.02"}}}}
+  - {{id: demo-judge, endpoint_type: decisions, channels: [simulator-a, simulator-b],
+     price: {{input: "0.1"}}}}
   - {{id: demo-guard, endpoint_type: moderations, channels: [simulator-a, simulator-b]}}
   - {{id: demo-words, endpoint_type: audio_transcriptions, channels: [simulator-a, simulator-b],
      price: {{per_second: "0.0001"}}}}
@@ -89,7 +91,7 @@ models:
 MODELS = re.findall(r"\bid: ([\w-]+)", CONFIGURATION.partition("\nmodels:")[2])
 MEDIA = (
     "videos, avatars, clips, music, speech, voices, transcripts, transcriptions, rerank,"
-    " moderations, embeddings"
+    " moderations, embeddings, decisions"
 )
 # How long the simulator takes for a film or a song.
 TASK_SECONDS = 3

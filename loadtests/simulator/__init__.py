@@ -12,9 +12,9 @@ gateway. Run `python -m loadtests.simulator --host 127.0.0.1 --port 0 --seed 7`,
 
 Endpoints: `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages`,
 `/v1beta/models/M:generateContent`, `:streamGenerateContent`, `:embedContent`,
-`:batchEmbedContents`, `/v1/embeddings`, `/v1/images/generations`, `/v1/images/edits`,
-`/v1/audio/transcriptions`, `/v1/rerank`, those of providers with paths of their own (`engine.py`)
-and those of tasks (below). Any key that is not empty will do, in the header of
+`:batchEmbedContents`, `/v1/embeddings`, `/v1/decisions`, `/v1/images/generations`,
+`/v1/images/edits`, `/v1/audio/transcriptions`, `/v1/rerank`, those of providers with paths of their
+own (`engine.py`) and those of tasks (below). Any key that is not empty will do, in the header of
 the protocol; without one it is a 401.
 
 What an answer is: without a directive it echoes the beginning of the last user message; with

@@ -13,6 +13,7 @@ from loadtests.simulator.cloud.server import CloudServer
 from loadtests.simulator.completions import compose
 from loadtests.simulator.dialects.base import Dialect
 from loadtests.simulator.dialects.chat import ChatDialect
+from loadtests.simulator.dialects.decisions import DecisionsDialect
 from loadtests.simulator.dialects.embeddings import EmbeddingsDialect, NativeEmbeddingsDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
 from loadtests.simulator.dialects.media import (
@@ -78,6 +79,7 @@ class Engine:
             b"/responses": ResponsesDialect(),
             b"/responses/compact": CompactDialect(),
             b"/embeddings": EmbeddingsDialect(),
+            b"/decisions": DecisionsDialect(),
         }
         # Of these the answer follows from path, version and body alone, without a directive.
         self._plain = {self._gemini, *self._endings.values()}

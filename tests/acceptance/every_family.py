@@ -31,6 +31,7 @@ MEDIA = [
     "rerank",
     "moderations",
     "embeddings",
+    "decisions",
 ]
 SETTINGS: dict[str, Any] = {
     "channels": [
@@ -51,6 +52,7 @@ SETTINGS: dict[str, Any] = {
         model("below", {"id": "listed", "as": "gpt-5.5"}),
         pictures.picture("picture", "one"),
         model("vectors", "one", endpoint_type="embeddings", price={"input": "0.02"}),
+        model("judge", "one", endpoint_type="decisions", price={"input": "0.1"}),
         model("film-lost", "lost", **sounds.FILMED),
         *sounds.ON_ONE,
     ],

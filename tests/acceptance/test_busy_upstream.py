@@ -69,7 +69,7 @@ def shared(busy: str, postgres: PostgresForTests) -> Iterator[Deployment]:
 
 
 _MEDIA = ["images", "speech", "voices", "transcripts", "music", "avatars", "clips", "videos"]
-_MEASURED = ["transcriptions", "rerank", "moderations", "embeddings"]
+_MEASURED = ["transcriptions", "rerank", "moderations", "embeddings", "decisions"]
 SETTINGS: dict[str, Any] = {
     "translations": [row.setting for row in TRANSLATIONS.values()],
     "channels": [
@@ -89,6 +89,7 @@ SETTINGS: dict[str, Any] = {
         model("clip-news", "one", **sounds.FILMED),
         model("whisper", "one", endpoint_type="audio_transcriptions", price={"per_call": "0.02"}),
         model("vectors", "one", endpoint_type="embeddings", price={"input": "0.02"}),
+        model("judge", "one", endpoint_type="decisions", price={"input": "0.1"}),
         model("guard", "one", endpoint_type="moderations", price={}),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.002"}),
     ],
@@ -96,6 +97,7 @@ SETTINGS: dict[str, Any] = {
 }
 RETRY_AFTER = "1.5"  # no whole number, and still its own
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+PREDICATE = {"type": "predicate", "instructions": "It is good."}
 MESSAGES = {"messages": [HELLO], "max_tokens": 100}
 RESPONSES = {"input": [HELLO], "instructions": "Be brief."}
 SOUND = part("file", b"RIFF" + bytes(100), "a.wav")
@@ -127,6 +129,7 @@ DOORS: list[tuple[str, str, Any]] = [
     ("POST", "/v1/rerank", {"model": "rank", "query": "dams", "documents": ["a"]}),
     ("POST", "/v1/moderations", {"input": "peace"}),
     ("POST", "/v1/embeddings", {"model": "vectors", "input": "peace"}),
+    ("POST", "/v1/decisions", {"model": "judge", "input": "peace", "questions": [PREDICATE]}),
     ("POST", "/v1beta/models/vectors:embedContent", {"content": {"parts": [{"text": "a"}]}}),
     ("GET", "/v1/audio/voices", None),
     ("GET", "/v1/videos/avatars/presets", None),

@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
         model("slow", "mute", **VECTORS),
         model("only-chat", "one", **{**VECTORS, "callable": False}),
     ],
-    "timeouts": {"embeddings": 1},
+    "timeouts": {"embeddings": 5},
 }
 PATH = "/v1/embeddings"
 NATIVE = "/v1beta/models/vectors"
@@ -168,7 +168,7 @@ def test_silent_channel_is_given_up_in_time(h: Deployment) -> None:
     began = time.monotonic()
     reply = tenant.client.send("POST", PATH, {"model": "slow", "input": "a"})
     assert (reply.status, reply.code) == (504, "upstream_timeout")
-    assert time.monotonic() - began < 5
+    assert 4 < time.monotonic() - began < 20
     assert (spent(tenant), h.held_nano_usd(tenant)) == (0, 0)
 
 

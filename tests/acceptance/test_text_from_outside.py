@@ -177,6 +177,15 @@ ASKS = (
     Ask("POST", "/v1/embeddings", {"model": "vectors", "input": "Hello", "user": "u"}),
     Ask(
         "POST",
+        "/v1/decisions",
+        {
+            "model": "judge",
+            "input": "Hello",
+            "questions": [{"type": "predicate", "instructions": "It greets.", "name": "n"}],
+        },
+    ),
+    Ask(
+        "POST",
         "/v1beta/models/{}:embedContent",
         {"content": {"parts": [{"text": "Hello"}]}, "title": "t"},
         identifier="vectors",

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from loadtests.simulator.ask import Ask, Refusal, decoder_of, given, shape, tokens_of
+from loadtests.simulator.ask import Ask, Refusal, decoder_of, given, many, shape, tokens_of
 from loadtests.simulator.completions import Completion
 from loadtests.simulator.dialects.base import Dialect, decode, encode
 from loadtests.simulator.dialects.gemini import GeminiDialect
@@ -37,7 +37,7 @@ _one = decoder_of(
 )
 _batch = decoder_of(
     shape(
-        requests=list[shape(content=_Content, model=str | None, outputDimensionality=int | None)],  # type: ignore[misc]
+        requests=many(shape(content=_Content, model=str | None, outputDimensionality=int | None)),
         sim=msgspec.Raw,
     )
 )

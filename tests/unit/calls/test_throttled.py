@@ -1,14 +1,16 @@
 """An upstream's 429 where its channel says `on_429: next`: one hop, and a rest (reference 10.2)."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from actors.channel import ChannelLease
 from channels.registry import ChannelSpec
+from gw.calls.attempts import Attempts
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
-from tests.unit.calls.world import SUCCESS, Script, response_of, world
+from tests.unit.calls.world import SUCCESS, RecordingWriter, Script, response_of, world
 from tests.unit.images import stage
 from tests.unit.images.stage import generate, made
 
@@ -167,3 +169,19 @@ async def test_images_hop_and_pass_the_upstreams_error_on() -> None:
         result = await generate(w)
         assert (result.writer.http_status, result.writer.sent) == (429, sse.error_body("whole"))
         assert (result.status, result.cost, w.http.tried) == (LIMIT, 0, ["a", "b", "b"])
+
+
+async def test_head_that_was_sent_early_gives_the_hop_up() -> None:
+    script = (0.05, *throttled("too late"))
+    async with world(a=[script], b=[GOOD], channels=hopping("a", "b")) as w:
+        call, writer = w.prepare(), RecordingWriter()
+        task = w.begin(call, writer)
+        attempts = w.http.requests
+        while not attempts:
+            await asyncio.sleep(0)
+        sender = attempts[0].sender
+        assert isinstance(sender, Attempts)
+        assert sender.commit() is not None
+        await asyncio.wait([task])
+        result = await w.end(call, writer)
+        assert (result.refusal.message, w.http.tried) == ("too late", ["a"])

@@ -22,6 +22,7 @@ SENT = {
     "rerank": ("/v1/rerank", (BEARER,)),
     "moderations": ("/v1/moderations", (BEARER,)),
     "embeddings": ("/v1/embeddings", (BEARER,)),
+    "decisions": ("/v1/decisions", (BEARER,)),
     "native_embeddings": ("/v1beta/models/m:embedContent", (("x-goog-api-key", "sk-1"),)),
 }
 

@@ -21,13 +21,13 @@ from tests.support.rows import each
 # As documented, which is how the error of a refused one lists them.
 CONTRACT = (
     "chat messages responses native images videos embeddings music speech voices transcripts "
-    "avatars clips transcriptions rerank moderations"
+    "avatars clips transcriptions rerank moderations decisions"
 )
 # As a refused `endpoint_type` is told of.
 TYPES = (
     "images_generations videos_generations contents_generations_tasks embeddings music_generations "
     "audio_speech audio_voices transcripts_extract videos_avatars audio_transcriptions rerank "
-    "moderations"
+    "moderations decisions"
 )
 
 

@@ -1,7 +1,7 @@
-"""One attempt of an embeddings call: a piece whose failures count like those of a chat call.
+"""One attempt of embeddings or decisions: a piece whose failures count like those of a chat call.
 
-Vectors cost nothing until they are read, so every failure leads to the next channel; a refusal of
-the channel's key does, too. An upstream's error has the endpoint's own shape.
+They cost nothing until they are read, so every failure leads to the next channel; a refusal of the
+channel's key does, too. An upstream's error has the endpoint's own shape.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gw.config.live import LiveConfig
 ERROR_BYTES_MAX = 256 * 1024
 
 
-class EmbeddingUpstream(PieceUpstream):
-    """Makes the attempts of embeddings calls; `offload` reads long responses."""
+class RepeatableUpstream(PieceUpstream):
+    """Makes the attempts of calls that may be repeated; `offload` reads long responses."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class EmbeddingUpstream(PieceUpstream):
         try:
             measured, _ = await helpers.run(measured_in, body, bill.reading)
         except JobTooLong as error:
-            raise UpstreamMalformed("embeddings that take too long to be read") from error
+            raise UpstreamMalformed("an answer that takes too long to be read") from error
         except (OffloadFull, OffloadFailed) as error:
             raise UpstreamMalformed(
-                f"embeddings that are too large to be read now: {error}"
+                f"an answer that is too large to be read now: {error}"
             ) from error
         return bill.take(measured)
 
