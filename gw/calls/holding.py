@@ -31,9 +31,10 @@ MATCHED_MAX = 8
 
 
 class Holding(Struct, eq=False):
-    """Takes the hold of a call once; `warned` are then the budgets that its response warns of.
+    """Takes the hold of a call once.
 
-    `terms` are those of its row, should recovery have to write it.
+    `held` is then what it holds on budgets, `warned` those that its response warns of. `terms` are
+    those of its row, should recovery have to write it.
     """
 
     call: Call
@@ -44,6 +45,7 @@ class Holding(Struct, eq=False):
     _clock: Clock
     _metrics: Metrics
     _matched: Sequence[Matched] = ()
+    held: tuple[NodeHold, ...] = ()
     warned: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -60,16 +62,19 @@ class Holding(Struct, eq=False):
         nodes = self._nodes.known(call.facts.account_id, call.spender.budgets_version)
         if nodes is None:
             return self._read_and_ask()
-        waiting = self._wallets.hold(self._hold(nodes))
+        hold = self._hold(nodes)
+        waiting = self._wallets.hold(hold)
         if waiting is not None:
-            return self._ask(waiting)
-        self._count("leased")
+            return self._ask(hold, waiting)
+        if self._matched:
+            self._granted("leased", self._wallets.warned(hold))
         return None
 
     async def _read_and_ask(self) -> None:
-        await self._ask(self._wallets.hold(self._hold(await self._read())))
+        hold = self._hold(await self._read())
+        await self._ask(hold, self._wallets.hold(hold))
 
-    async def _ask(self, waiting: Coroutine[Any, Any, Granted] | None) -> None:
+    async def _ask(self, hold: Hold, waiting: Coroutine[Any, Any, Granted] | None) -> None:
         """Wait for the ledger's hold; match anew as often as the account's budgets have changed."""
         tries = 1
         while waiting is not None:
@@ -85,12 +90,12 @@ class Holding(Struct, eq=False):
             except LedgerUnavailable as error:
                 raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
             else:
-                self._count("asked")
-                self.warned = granted.warned
+                self._granted("asked", granted.warned)
                 return
             tries += 1
-            waiting = self._wallets.hold(self._hold(await self._read()))
-        self._count("leased")
+            hold = self._hold(await self._read())
+            waiting = self._wallets.hold(hold)
+        self._granted("leased", self._wallets.warned(hold))
 
     async def _read(self) -> Nodes:
         try:
@@ -103,19 +108,18 @@ class Holding(Struct, eq=False):
         call, bill = self.call, self.bill
         matched = self._matched = nodes.match(call.facts, call.spender, self._clock.monotonic())
         run = None if call.facts.attribution is None else call.facts.attribution.run
-        held: tuple[NodeHold, ...] = ()
+        self.held = ()
         if matched or run:
             amount = 0
             if run or any(node.refuses for node, _ in matched):
                 amount = min(bill.budget_hold_nano_usd, MAX_NANO_USD)
-            held = tuple(
-                [
-                    NodeHold(node.id, subject, amount if node.refuses else 0)
-                    for node, subject in matched
-                ]
-            )
+            held = [
+                NodeHold(node.id, subject, amount if node.refuses else 0)
+                for node, subject in matched
+            ]
             if run:
-                held = (*held, NodeHold(RUN, run, amount, call.spender.ceiling_nano_usd))
+                held.append(NodeHold(RUN, run, amount, call.spender.ceiling_nano_usd))
+            self.held = tuple(held)
         return Hold(
             facts=call.facts,
             amount_nano_usd=bill.hold_nano_usd,
@@ -123,11 +127,12 @@ class Holding(Struct, eq=False):
             detail=self.terms,
             claim=None if call.idempotency is None else call.idempotency.claim,
             job=call.job,
-            nodes=held,
+            nodes=self.held,
             budgets_version=nodes.version,
         )
 
-    def _count(self, outcome: HoldOutcome) -> None:
+    def _granted(self, outcome: HoldOutcome, warned: Sequence[str]) -> None:
+        self.warned = warned
         for node, _ in self._matched:
             self._metrics.budgets.held(node.scope, outcome)
 

@@ -12,7 +12,7 @@ way out is `hand_over`: the call ends, and what it began settles it (`actors/job
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 from uuid import UUID
@@ -23,7 +23,7 @@ from actors.clock import Clock
 from actors.wallet.claims import ClaimEnd, KeptResponse
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.live_calls import Delivered, LiveCalls
-from actors.wallet.messages import LedgerUnavailable, Outcome
+from actors.wallet.messages import LedgerUnavailable, NodeHold, Outcome
 from actors.wallet.storable import encode_detail
 from actors.wallet.wallets import KeyTaken, Wallets
 from channels.dialects.meter import Meter
@@ -84,6 +84,7 @@ class Settlement(Struct, Generic[B], eq=False):
     _is_settled: bool = False
     exceeds_hold: bool = False  # it was settled for more than it held
     _stream: StreamRecord | None = None  # while a stream is sent
+    _held: Sequence[NodeHold] = ()  # on budgets
 
     def __repr__(self) -> str:
         state = "settled" if self._is_settled else "open"
@@ -121,6 +122,7 @@ class Settlement(Struct, Generic[B], eq=False):
             raise
         if span.sampled:
             step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
+        self._held = holding.held
         if holding.warned:
             self._client.keep_header(refusal.WARNING_HEADER, ", ".join(holding.warned))
         self._client.hold_decided()
@@ -225,6 +227,7 @@ class Settlement(Struct, Generic[B], eq=False):
                 claim_end=self._claim_end(ending, charged),
                 span=call.span.child(call_spans.SETTLE) if call.span.sampled else None,
                 held_nano_usd=held_nano_usd,
+                nodes=self._held,
             )
             observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
         finally:

@@ -194,6 +194,14 @@ class AgentsSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetsSpec:
+    """What becomes of budgets' sums, the same on all hosts."""
+
+    run_days: float = key(readers.days(), 30.0, is_live=True)
+    """Days after its last call at which the ceiling of a run is forgotten, with what it spent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventsSpec:
     """What becomes of events, the same on all hosts."""
 
@@ -374,6 +382,8 @@ class Config:
     """Source documents of knowledge bases."""
     agents: AgentsSpec = section(AgentsSpec, is_live=True)
     """What holds for agents of every account."""
+    budgets: BudgetsSpec = section(BudgetsSpec, is_live=True)
+    """Limits on what parts of accounts' calls may cost ([budgets](reference/credit.md))."""
     events: EventsSpec = section(EventsSpec, is_live=True)
     """Events: accounts, keys, budgets, tasks and calls, for pulls and webhooks."""
     attribution: AttributionSpec = section(AttributionSpec, is_live=True)

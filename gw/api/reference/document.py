@@ -19,7 +19,7 @@ from gw.api.endpoint import Endpoint
 from gw.api.reference import headers
 from gw.api.reference.operation import Content, Operation, Parameter, Response
 from gw.api.reference.paths import ShownPath, shown_paths
-from gw.api.reference.refusals import Refusal, refusals_of
+from gw.api.reference.refusals import AFTER_HOLDS, OF_UPSTREAM, Refusal, refusals_of
 from gw.api.reference.schemas import Schemas, Undescribed, content_of
 from gw.config.config import Config, Timeouts
 from gw.config.keys import keys_of
@@ -147,8 +147,7 @@ class _Document:
         names += _limit_headers(row)
         if row.idempotent and operation.method == "POST":
             names.append(headers.REPLAYED)
-        if row.billed and operation.method == "POST":
-            names.append("x-gateway-budget-warning")
+        names += _warned(row, operation)
         found: dict[str, Any] = {
             "description": response.description,
             "headers": _headers(names),
@@ -192,7 +191,7 @@ class _Document:
             for name in ("4XX", "5XX"):
                 found[name] = {
                     "description": "An upstream's status, passed on.",
-                    "headers": _headers(["x-gateway-trace"]),
+                    "headers": _headers(["x-gateway-trace", *_warned(row, operation)]),
                     "content": content_of(schema),
                 }
         return found
@@ -212,11 +211,12 @@ class _Document:
         key = "-".join(
             [*(shape.name.lower() for shape in shapes), str(status), *sorted(names)]
             + (["translated"] if (passed_on := list(_passed_on(operation))) else [])
+            + (["billed"] if (warned := list(_warned(row, operation, ones))) else [])
             + ([] if has_body else ["head"])
         )
         response: dict[str, Any] = {
             "description": "\n".join(f"- `{one.kind.code}`: {one.cause}." for one in ones),
-            "headers": _headers([*_headers_of_refusal(row, status, ones), *passed_on]),
+            "headers": _headers([*_headers_of_refusal(row, status, ones), *passed_on, *warned]),
         }
         if has_body:
             schemas = [self._body_of(shape, ones) for shape in shapes]
@@ -408,6 +408,13 @@ def _passed_on(operation: Operation) -> Iterator[str]:
     """Yield the headers of a translation: what it leads to may be an upstream's refusal."""
     stated = {name for response in operation.responses for name in response.headers}
     yield from (name for name in headers.TRANSLATED if name in stated)
+
+
+def _warned(row: Endpoint, operation: Operation, ones: Sequence[Refusal] = ()) -> Iterator[str]:
+    """Yield the header of a call that budgets warn of, if these errors may come after its hold."""
+    is_held = not ones or any(one.cause == OF_UPSTREAM or one.kind in AFTER_HOLDS for one in ones)
+    if row.billed and operation.method == "POST" and is_held:
+        yield "x-gateway-budget-warning"
 
 
 def _headers(names: Sequence[str]) -> dict[str, Any]:

@@ -25,7 +25,8 @@ _OF_IDEMPOTENCY = (
     errors.IDEMPOTENCY_IN_FLIGHT,
     errors.IDEMPOTENCY_NOT_CACHED,
 )
-_OF_UPSTREAM = (errors.UPSTREAM_UNREACHABLE, errors.UPSTREAM_TIMEOUT, errors.NO_CHANNEL_AVAILABLE)
+# Errors of calls that have been admitted.
+AFTER_HOLDS = (errors.UPSTREAM_UNREACHABLE, errors.UPSTREAM_TIMEOUT, errors.NO_CHANNEL_AVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _own(row: Endpoint, operation: Operation) -> Iterator[Refusal]:
     if row.idempotent and is_post:
         yield from map(_refusal, _OF_IDEMPOTENCY)
     if operation.timeout is not None:
-        yield from map(_refusal, _OF_UPSTREAM)
+        yield from map(_refusal, AFTER_HOLDS)
     for one in operation.raises:
         yield _refusal(one) if isinstance(one, ErrorKind) else _refusal(*one)
 

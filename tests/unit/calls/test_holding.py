@@ -60,6 +60,9 @@ class ScriptedWallets:
         reply = self._replies.pop(0)
         return None if reply is None else self._reply(reply)
 
+    def warned(self, hold: Hold) -> tuple[str, ...]:
+        return tuple(node.budget_id for node in hold.nodes if not node.amount_nano_usd)
+
     async def _reply(self, reply: Granted | Exception) -> Granted:
         if isinstance(reply, Exception):
             raise reply
@@ -287,3 +290,6 @@ async def test_a_warning_is_what_the_ledger_granted_with() -> None:
         case = Case(w, Granted(warned=("bud_1", "bud_2")))
         await case.take()
         assert case.holding.warned == ("bud_1", "bud_2")
+        case = Case(w, None, nodes=[node(), node("user", "ann", refuses=False)])
+        await case.take()
+        assert case.holding.warned == ("bud_user_ann_month",)

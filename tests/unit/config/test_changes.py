@@ -24,6 +24,7 @@ from tests.unit.config.test_kinds import url_of
 RUNNING = read("")
 LIVE = {
     "agents",
+    "budgets",
     "attribution",
     "drain_seconds",
     "events",
