@@ -1,16 +1,31 @@
 """For whom a call was made, as far as its client said so (reference 11.1).
 
 `end_user` is as it is stored: a name, or its digest. `session` is 16 hex digits. Members that a
-call does not have are None, or empty; nothing here is judged.
+call does not have are None, or empty; whoever makes one judges them by the forms below.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+END_USER_CHARACTERS_MAX = 256
+RUN_CHARACTERS_MAX = 128
+LABEL_CHARACTERS_MAX = 64
+LABELS_MAX = 8
+
+is_run = re.compile(rf"[A-Za-z0-9._:/@-]{{1,{RUN_CHARACTERS_MAX}}}").fullmatch
+is_label_value = re.compile(rf"[A-Za-z0-9._:/@-]{{1,{LABEL_CHARACTERS_MAX}}}").fullmatch
+is_label_key = re.compile(r"[a-z][a-z0-9_.-]{0,31}").fullmatch
+
+
+def is_end_user(text: str) -> bool:
+    """Whether a text is the name of an end user as it stands."""
+    return 0 < len(text) <= END_USER_CHARACTERS_MAX and text.isprintable()
 
 
 class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 
+from actors.wallet.attribution import LABELS_MAX
 from gw.budgets.subject import NARROWER
 
 # Each one that a call matches is a row that its hold and its settlement write.
 MATCHED_MAX = 16
-# Labels that a call may have (reference 11.1).
-LABELS_MAX = 8
 
 # Scope, subject and period of a budget.
 Place = tuple[str, str | None, str]

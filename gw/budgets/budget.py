@@ -11,8 +11,9 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from actors.wallet.attribution import END_USER_CHARACTERS_MAX
 from actors.wallet.money import format_usd
-from gw.budgets.subject import END_USER_CHARACTERS_MAX, SCOPES
+from gw.budgets.subject import SCOPES
 from gw.nouns import kinds, values
 from gw.nouns.member import Kind, Member, Setting
 from gw.nouns.noun import Noun

@@ -5,38 +5,44 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
+from actors.wallet.attribution import (
+    END_USER_CHARACTERS_MAX,
+    LABEL_CHARACTERS_MAX,
+    RUN_CHARACTERS_MAX,
+    is_end_user,
+    is_label_key,
+    is_label_value,
+    is_run,
+)
 from gw.nouns.refused import Invalid
 from gw.nouns.values import identifier, user_name
-
-END_USER_CHARACTERS_MAX = 256
-_WORD = r"[A-Za-z0-9._:/@-]"
-_RUN = re.compile(rf"{_WORD}{{1,128}}")
-_LABEL = re.compile(rf"([a-z][a-z0-9_.-]{{0,31}})=({_WORD}{{1,64}})")
 
 
 def end_user(text: str) -> str:
     """Read the name of an end user, or its digest. Raises Invalid."""
-    if not 1 <= len(text) <= END_USER_CHARACTERS_MAX or not text.isprintable():
+    if not is_end_user(text):
         raise Invalid(f"an end user is 1 to {END_USER_CHARACTERS_MAX} printable characters")
     return text
 
 
 def run(text: str) -> str:
     """Read the name of a run. Raises Invalid."""
-    if _RUN.fullmatch(text) is None:
-        raise Invalid(f"{text[:40]!a} is not a run: 1 to 128 of A-Z a-z 0-9 . _ : / @ -")
+    if not is_run(text):
+        raise Invalid(
+            f"{text[:40]!a} is not a run: 1 to {RUN_CHARACTERS_MAX} of A-Z a-z 0-9 . _ : / @ -"
+        )
     return text
 
 
 def label(text: str) -> str:
     """Read a label with its value. Raises Invalid."""
-    if _LABEL.fullmatch(text) is None:
+    key, separator, value = text.partition("=")
+    if not (separator and is_label_key(key) and is_label_value(value)):
         raise Invalid(
             f"{text[:40]!a} is not KEY=VALUE: a key is a letter and up to 31 of a-z 0-9 _ . -, a"
-            " value 1 to 64 of A-Z a-z 0-9 . _ : / @ -"
+            f" value 1 to {LABEL_CHARACTERS_MAX} of A-Z a-z 0-9 . _ : / @ -"
         )
     return text
 

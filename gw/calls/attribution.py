@@ -13,7 +13,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from actors.wallet.attribution import Attribution
+from actors.wallet.attribution import (
+    END_USER_CHARACTERS_MAX,
+    LABEL_CHARACTERS_MAX,
+    LABELS_MAX,
+    RUN_CHARACTERS_MAX,
+    Attribution,
+    is_end_user,
+    is_label_key,
+    is_label_value,
+    is_run,
+)
 from channels.conversation import METADATA_BYTES_MAX
 from channels.family import Family
 from gw.errors import INVALID_REQUEST, GatewayError
@@ -23,15 +33,6 @@ END_USER: Final = "x-gateway-end-user"
 RUN: Final = "x-gateway-run"
 LABELS: Final = "x-gateway-labels"
 HEADERS: Final = (END_USER, RUN, LABELS)
-
-END_USER_CHARACTERS_MAX = 256
-RUN_CHARACTERS_MAX = 128
-LABEL_CHARACTERS_MAX = 64
-LABELS_MAX = 8
-
-_run = re.compile(rf"[A-Za-z0-9._:/@-]{{1,{RUN_CHARACTERS_MAX}}}").fullmatch
-_label = re.compile(rf"[A-Za-z0-9._:/@-]{{1,{LABEL_CHARACTERS_MAX}}}").fullmatch
-is_label_key = re.compile(r"[a-z][a-z0-9_.-]{0,31}").fullmatch
 
 # How an agent of the messages protocol names its user: by a device and an account, which may be
 # missing, and a session.
@@ -70,21 +71,11 @@ def read_headers(values: Callable[[str], Sequence[str]]) -> Attribution:
                 END_USER, f"takes 1 to {END_USER_CHARACTERS_MAX} printable characters in UTF-8."
             )
     run = _one(RUN, values(RUN))
-    if run and not _run(run):
+    if run and not is_run(run):
         raise _refused(
             RUN, f"takes 1 to {RUN_CHARACTERS_MAX} characters, of letters, digits and `._:/@-`."
         )
     return Attribution(end_user=end_user, run=run, labels=_labels(values(LABELS)))
-
-
-def is_end_user(text: str) -> bool:
-    """Whether a text is the name of an end user as it stands."""
-    return 0 < len(text) <= END_USER_CHARACTERS_MAX and text.isprintable()
-
-
-def is_run(text: str) -> bool:
-    """Whether a text is the name of a run."""
-    return _run(text) is not None
 
 
 def end_user_in(family: Family, members: Mapping[str, Raw]) -> str | None:
@@ -147,7 +138,7 @@ def _labels(values: Sequence[str]) -> dict[str, str]:
         key, separator, value = pair.strip(" \t").partition("=")
         if not (key or separator):
             continue  # nothing between two commas
-        if not separator or not is_label_key(key) or not _label(value):
+        if not separator or not is_label_key(key) or not is_label_value(value):
             raise _refused(
                 LABELS,
                 "takes pairs such as `team=search, feature=chat`: a key of 1 to 32 characters"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
+from actors.wallet.attribution import LABELS_MAX, is_label_key
 from channels.conversation import label_of
 from channels.family import UNITS
 from gw.api.logs.parameters import SHOWN_CHARACTERS_MAX, Parameters, refuse
-from gw.calls.attribution import LABELS_MAX, is_label_key
 
 STATUSES = ("success", "error", "interrupted", "rejected")
 # The unit types of rows billed by the piece; `chat` selects rows billed by tokens, without one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from actors.wallet.attribution import END_USER_CHARACTERS_MAX, LABELS_MAX, RUN_CHARACTERS_MAX
 from channels.conversation import NAME_CHARACTERS_MAX
 from gw.api.attribution import CONVERSATION_HEADERS
 from gw.api.chat.counting import HEADER as TOKEN_COUNT
@@ -106,7 +107,7 @@ SESSION: tuple[Parameter, ...] = tuple(
 ATTRIBUTION: tuple[Parameter, ...] = (
     in_header(
         attribution.END_USER,
-        f"The end user of the call, in at most {attribution.END_USER_CHARACTERS_MAX} printable"
+        f"The end user of the call, in at most {END_USER_CHARACTERS_MAX} printable"
         " characters; without it the one that the body names.",
     ),
     in_header(
@@ -114,12 +115,12 @@ ATTRIBUTION: tuple[Parameter, ...] = (
         "The run that the call belongs to.",
         {
             "type": "string",
-            "pattern": rf"^[A-Za-z0-9._:/@-]{{1,{attribution.RUN_CHARACTERS_MAX}}}$",
+            "pattern": rf"^[A-Za-z0-9._:/@-]{{1,{RUN_CHARACTERS_MAX}}}$",
         },
     ),
     in_header(
         attribution.LABELS,
-        f"At most {attribution.LABELS_MAX} labels, as `team=search, feature=chat`.",
+        f"At most {LABELS_MAX} labels, as `team=search, feature=chat`.",
     ),
     in_header(
         ceiling.HEADER,

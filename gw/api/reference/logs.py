@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.wallet.attribution import LABELS_MAX
 from gw import errors
 from gw.api.logs import filters, handlers, list_query
 from gw.api.logs.grouping import GROUPINGS
@@ -19,7 +20,6 @@ from gw.api.reference.operation import (
     whole,
     words_of,
 )
-from gw.calls.attribution import LABELS_MAX
 
 TAG = "Call logs"
 _SCOPE = (
