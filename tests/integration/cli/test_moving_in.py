@@ -90,6 +90,10 @@ def test_accounts_are_booked_once_with_what_they_had(
     texts = [key["key"] for one in first["accounts"] for key in one["keys"]]
     assert len(texts) == 2
     assert all(text.startswith("sk-platform-") for text in texts)
+    events = gw.run_json("events", "list", "--account", accounts["Ann"]["id"])["events"]
+    assert [one["type"] for one in events] == ["account.created", "key.created", "key.created"]
+    assert {one["data"]["key_id"] for one in events[1:]} == {one["id"] for one in keys}
+    assert not any(text in str(events) for text in texts)
 
     content = gw.config.read_text()
     assert "sk-first-upstream" not in content
