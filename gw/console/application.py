@@ -40,6 +40,7 @@ from gw.console.sign_in import SessionsHandler, SignInHandler, SignOutHandler
 from gw.console.system import SystemHandler
 from gw.console.tasks import TasksHandler
 from gw.console.tokens import TokensHandler
+from gw.console.webhooks import WebhookHandler, WebhooksHandler
 from gw.http.admin import AdminServer
 from gw.http.served_path import rules_of
 from gw.keys.end_users import EndUserKey
@@ -116,6 +117,8 @@ def routes() -> list[Page]:
         Page(r"/tokens", TokensHandler, **_FORM, **_OPERATORS),
         Page(r"/system", SystemHandler, **_FORM, **_OPERATORS),
         Page(r"/events", EventsHandler, **_OPERATORS),
+        Page(r"/webhooks", WebhooksHandler, **_FORM, **_OPERATORS),
+        Page(r"/webhooks/([A-Za-z0-9_]{1,64})", WebhookHandler, **_FORM, **_OPERATORS),
         Page(r"/audit", AuditHandler),
         Page(r"/static/([a-z.]{1,40})", StaticHandler, readers="everybody", is_cached=True),
     ]

@@ -88,6 +88,8 @@ def send(
     return Client(url, token).send(method, f"/admin/v1/{path}", body, headers=named)
 
 
+# A webhook that is sent nothing here.
+HOOK = {"url": "https://localhost:1/hook", "types": ["balance.low"]}
 SETTINGS: dict[str, Any] = {
     "processes": 2,
     "channels": [
@@ -191,6 +193,12 @@ def test_every_post_that_changes_rows_has_one_effect_under_one_key(
     twice("agents", agent)
     wish = {"account_id": account, "name": "n", "scope": "account", "limit_usd": "1"}
     budget = twice("budgets", {**wish, "period": "day"})
+    webhook = twice("webhooks", {**HOOK, "account_id": account})
+    rotated = twice(f"webhooks/{webhook['id']}/rotate")
+    assert rotated["secret"] != webhook["secret"]
+    kept = str(shared.query("SELECT response FROM admin_responses"))
+    assert webhook["secret"] not in kept
+    assert rotated["secret"] not in kept
     assert [one["id"] for one in admin.get(f"budgets?account_id={account}").json["data"]] == [
         budget["id"]
     ]
@@ -523,6 +531,7 @@ def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) 
         "period": "day",
     }
     budget = admin.post("budgets", limit).json["id"]
+    webhook = admin.post("webhooks", {**HOOK, "account_id": account}).json["id"]
     task = submitted(h, admin)
     (tmp_path / "first.md").write_text("---\ntitle: First\n---\nA page.\n")
     h.gw("kb", "import", "--account", account, "--kb", "sea", str(tmp_path))
@@ -551,6 +560,15 @@ def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) 
         ("PATCH", f"budgets/{budget}", {"limit_usd": "2"}),
         ("GET", f"budgets/{budget}/sums", None),
         ("DELETE", f"budgets/{budget}", None),
+        ("GET", f"webhooks?account_id={account}", None),
+        ("POST", "webhooks", HOOK),
+        ("GET", f"webhooks/{webhook}", None),
+        ("PATCH", f"webhooks/{webhook}", {"enabled": False, "types": None}),
+        ("POST", f"webhooks/{webhook}/rotate", {"keep_hours": 1}),
+        ("POST", f"webhooks/{webhook}/test", None),
+        ("POST", f"webhooks/{webhook}/replay", {"dead": True}),
+        ("GET", f"webhooks/{webhook}/deliveries?status=dead", None),
+        ("DELETE", f"webhooks/{webhook}", None),
         ("GET", f"accounts/{account}/kbs", None),
         ("GET", f"accounts/{account}/kbs/sea", None),
         ("POST", f"accounts/{account}/kbs/sea/grant", {"user": "ann"}),

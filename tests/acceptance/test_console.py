@@ -486,7 +486,7 @@ def test_every_text_of_a_page_is_there() -> None:
 def test_operators_see_the_rest_and_owners_no_more_than_theirs(
     h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
-    for path in ("/channels", "/models", "/system", "/events"):
+    for path in ("/channels", "/models", "/system", "/events", "/webhooks"):
         assert owner.get(path).status_code == 404, path
         assert operator.get(path).status_code == 200, path
     for path in ("/agents", "/bases", "/tasks", "/playground", "/audit", "/sessions"):
@@ -566,6 +566,39 @@ def test_operators_decide_on_requests_for_keys(
     assert operator.post("/requests", {"id": second, "act": "approve"}).status_code == 409
     operator.get("/audit")
     assert all(f"<td>{action}</td>" in operator.page for action in ("key.approve", "key.reject"))
+
+
+def test_operators_make_test_change_and_delete_webhooks(h: Deployment, operator: Visitor) -> None:
+    operator.get("/webhooks")
+    form = {"url": "https://localhost:1/hook", "type": "balance.low, key.*", "account": ""}
+    assert operator.post("/webhooks", {**form, "url": "http://example.com/"}).status_code == 400
+    assert operator.post("/webhooks", {**form, "type": NASTY}).status_code == 400
+    operator.get("/webhooks")
+    assert operator.post("/webhooks", form).status_code == 200
+    (secret,) = re.findall(r"whsec_[A-Za-z0-9+/]{43}=", html.unescape(operator.page))
+    (made,) = h.gw("webhook", "list")["webhooks"]
+    assert made["types"] == ["balance.low", "key.*"]
+    path = f"/webhooks/{made['id']}"
+    assert operator.get(path).status_code == 200
+    assert secret not in html.unescape(operator.page)
+    assert operator.post(path, {"act": "test"}).status_code == 200
+    assert "refused_address" in operator.text
+    for act, enabled in (("disable", False), ("enable", True)):
+        operator.get(path)
+        assert operator.post(path, {"act": act}).status_code == 303
+        assert h.gw("webhook", "show", made["id"])["enabled"] is enabled
+    operator.get(path)
+    changed = {"act": "set", "url": "https://localhost:2/hook", "type": ""}
+    assert operator.post(path, changed).status_code == 303
+    assert "call.settled" not in h.gw("webhook", "show", made["id"])["types"]
+    operator.get(path)
+    assert operator.post(path, {"act": "rotate"}).status_code == 200
+    assert "whsec_" in operator.page
+    operator.get(path)
+    assert operator.post(path, {"act": "nonsense"}).status_code == 400
+    operator.get(path)
+    assert operator.post(path, {"act": "delete"}).status_code == 303
+    assert operator.get(path).status_code == 404
 
 
 def test_operators_make_and_revoke_tokens_of_the_admin_api(

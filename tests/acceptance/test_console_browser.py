@@ -166,6 +166,8 @@ PATHS = (
     "/bases",
     "/tasks",
     "/events",
+    "/webhooks",
+    "/webhooks/WEBHOOK",
     "/audit",
     "/sessions",
     "/nowhere",
@@ -184,6 +186,8 @@ def test_axe_finds_nothing_and_pages_fit_a_phone(
         "CALL": str(h.row(trace)["id"]),
         "BUDGET": h.gw("budget", "create", "--account", tenant.account, *words)["id"],
     }
+    address = ["--url", "https://localhost:1/" + "hook" * 30, "--type", "balance.low"]
+    names["WEBHOOK"] = h.gw("webhook", "create", *address)["id"]
     url = link(h)
     watched = Watched(browser, color_scheme=scheme)
     watched.page.goto(url)
