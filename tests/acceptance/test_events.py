@@ -77,6 +77,32 @@ def test_what_happens_to_an_account_is_pulled_in_order(h: Deployment, admin: Adm
     until(lambda: sum(h.metrics("gw_events_total").values()) >= len(events), what="their count")
 
 
+def test_budgets_tell_of_themselves_in_the_same_order(
+    h: Deployment, admin: AdminClient, tenant: Tenant
+) -> None:
+    named = ("--name", "all", "--scope", "account", "--period", "total", "--action", "warn")
+    limits = ("--limit-usd", "0.0000001", "--warn-at", "50")
+    budget = h.gw("budget", "create", "--account", tenant.account, *named, *limits)["id"]
+    assert tenant.client.chat().status == 200
+
+    def found() -> list[dict[str, Any]]:
+        events = list(pulled(admin, f"account_id={tenant.account}"))
+        kinds = {one["type"] for one in events}
+        return events if {"call.settled", "budget.exhausted"} <= kinds else []
+
+    events = until(found, what="the budget's events")
+    told = [one for one in events if one["type"].startswith("budget.")]
+    assert [(one["type"], one["data"]["percent"]) for one in told] == [
+        ("budget.warning", 50),
+        ("budget.exhausted", 100),
+    ]
+    assert set(told[0]["data"]) == {
+        *("budget_id", "name", "scope", "subject", "percent", "limit_usd", "spent_usd"),
+        *("held_usd", "period_from", "resets_at"),
+    }
+    assert {one["data"]["budget_id"] for one in told} == {budget}
+
+
 @each(
     "query",
     ["type=key.lost", "type=webhook.test", "cursor=AAAA", "cursor=", "limit=0", "limit=201", "x=1"],
