@@ -109,7 +109,7 @@ def metered(
         "model": meter.response_model or fallback["model"],
     }
     try:
-        return Metered(meter), call.translate_response(read, meter.shown_usage, **named)
+        return Metered(meter), call.translate_response(read, meter, **named)
     except UpstreamMalformed as fault:
         return Metered(meter, fault), None
 

@@ -17,18 +17,25 @@ from channels.translation.losses import LossReport
 from channels.translation.model import Request
 
 
+class Metered(Interface):
+    """The meter of a response: the usage that a translation states, as far as it is known."""
+
+    @property
+    def shown_usage(self) -> Usage | None: ...
+
+
 class ResponseDecoder(Interface):
     """Decodes an upstream's response, given as the dialect's meter has read it.
 
-    `take_event` and `end_stream` are for a stream and never raise; see `events.Ended`. `take_body`
-    is for a whole response with its usage, and raises UpstreamMalformed.
+    The meter has taken each event before. `take_event` and `end_stream` are for a stream and never
+    raise; see `events.Ended`. `take_body` is for a whole response, and raises UpstreamMalformed.
     """
 
     def take_event(self, read: Any) -> list[Event]: ...
 
     def end_stream(self) -> list[Event]: ...
 
-    def take_body(self, read: Any, usage: Usage | None) -> list[Event]: ...
+    def take_body(self, read: Any) -> list[Event]: ...
 
 
 class ResponseEncoder(Interface):
@@ -80,7 +87,7 @@ class Codec:
     decode_request: Callable[[Mapping[str, object]], Request]
     encode_request: EncodesRequest
     tool_names: Callable[[Request], Mapping[str, str]]
-    new_decoder: Callable[[], ResponseDecoder]
+    new_decoder: Callable[[Metered], ResponseDecoder]
     new_encoder: MakesEncoder
     new_body_encoder: MakesEncoder
     keep_alive: bytes

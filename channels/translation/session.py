@@ -17,11 +17,10 @@ from msgspec.structs import replace
 
 from channels.dialects.hosting import Hosted
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
-from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.lenient import dumps
 from channels.json.written import Written
-from channels.translation.codec import Codec, ResponseDecoder, ResponseEncoder
+from channels.translation.codec import Codec, Metered, ResponseDecoder, ResponseEncoder
 from channels.translation.events import Began, Event, StreamFailed
 from channels.translation.identifiers import event_renamed, user_fitted
 from channels.translation.inner_values import check_inner_values
@@ -106,14 +105,14 @@ class TranslatedCall:
         )
 
     def translate_response(
-        self, read: Any, usage: Usage | None, *, id: str, created: int, model: str
+        self, read: Any, meter: Metered, *, id: str, created: int, model: str
     ) -> bytes:
         """Translate a whole response to the client's protocol. Raises UpstreamMalformed.
 
-        `read` and `usage` are what the meter of the upstream's dialect has read.
+        `read` is what the meter of the upstream's dialect has read.
         """
         try:
-            events = self._upstream.new_decoder().take_body(read, usage)
+            events = self._upstream.new_decoder(meter).take_body(read)
             if self.names:
                 events = [event_renamed(event, self.names) for event in events]
             encoder = self._client.new_body_encoder(
@@ -123,10 +122,13 @@ class TranslatedCall:
         except RecursionError:
             raise UpstreamMalformed(_TOO_DEEP) from None
 
-    def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
+    def stream(
+        self, meter: Metered, *, id: str, created: int, model: str, include_usage: bool
+    ) -> TranslatedStream:
         """Make the translation of a streamed response; `id` and `model` are its defaults.
 
-        It keeps nothing of the request except the names of its tools.
+        `meter` takes each event before it is translated. Nothing is kept of the request except the
+        names of its tools.
         """
         client = self._client
         own = CHAT_DIALECTS[self.translation.client]
@@ -140,7 +142,7 @@ class TranslatedCall:
             )
 
         return TranslatedStream(
-            self._upstream.new_decoder(),
+            self._upstream.new_decoder(meter),
             encoder,
             names=self.names,
             redact=self._redact,

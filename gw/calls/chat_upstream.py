@@ -126,7 +126,7 @@ class ChatUpstream(BaseUpstream):
         meter = attempts.meter = dialect.new_meter()
         if plan.translated is not None:
             stream = plan.translated.stream(
-                **self._names(call, meter), include_usage=call.forwards_usage
+                meter, **self._names(call, meter), include_usage=call.forwards_usage
             )
             framing = TranslatedEvents(
                 stream,

@@ -11,11 +11,11 @@ from channels.dialects.chat import thinking
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.finish_reasons import WITHHELD, read_finish
 from channels.dialects.chat.tool_calls import ChatToolCallReader
-from channels.dialects.chat.usage import ChatUsageReader
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.json import lenient
 from channels.translation import error_names
+from channels.translation.codec import Metered
 from channels.translation.events import (
     Began,
     Ended,
@@ -39,17 +39,19 @@ class ChatResponseDecoder:
         "_ended",
         "_has_content",
         "_is_finished",
-        "_stated",
+        "_last_usage",
+        "_meter",
         "_thought",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Metered) -> None:
+        self._meter = meter
         self._calls = ChatToolCallReader()
         self._began = False
         self._ended = False
         self._has_content = False
+        self._last_usage: Usage | None = None  # emitted last
         self._is_finished = False  # a finish reason was received
-        self._stated = ChatUsageReader()
         self._thought = False  # text of the present thought was emitted
 
     def take_event(self, read: wire.ChatChunk | None) -> list[Event]:
@@ -71,7 +73,7 @@ class ChatResponseDecoder:
         self._ended = True
         return [*self._calls.close(), Ended()] if self._is_finished else []
 
-    def take_body(self, read: wire.ChatChunk, usage: Usage | None) -> list[Event]:
+    def take_body(self, read: wire.ChatChunk) -> list[Event]:
         """Return the canonical events of a whole response. Raises UpstreamMalformed.
 
         The first of several choices is decoded, as translations never request more. It has a
@@ -88,8 +90,7 @@ class ChatResponseDecoder:
         choice = wire.Choice(delta=message, finish_reason=first.finish_reason)
         self._take_choice(choice, events)
         events += self._calls.close()
-        if usage is not None:
-            events.append(UsageStated(usage))
+        self._emit_usage(events)
         events.append(Ended())
         return events
 
@@ -106,25 +107,19 @@ class ChatResponseDecoder:
             return [failed]
         if not self._began and chunk.choices is not None:
             self._begin(chunk, events)
-        if chunk.service_tier is not None:
-            self._stated.tier = chunk.service_tier
         for choice in chunk.choices or ():
             self._take_choice(choice, events)
-        if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
-            self._emit_usage(events)
-        if chunk.usage is not lenient.NULL and lenient.is_stated(chunk.usage):
-            self._stated.take_usage(chunk.usage)
+        if chunk.x_groq is not None or lenient.is_stated(chunk.usage):
             self._emit_usage(events)
         return events
 
     def _begin(self, chunk: wire.ChatChunk, events: list[Event]) -> None:
         self._began = True
         self._calls.seed = chunk.id or ""
-        self._stated.model = chunk.model
         events.append(Began(chunk.id, chunk.model))
 
     def _take_choice(self, choice: wire.Choice, events: list[Event]) -> None:
-        if choice.usage is not lenient.NULL and self._stated.take_spare(None, choice.usage):
+        if choice.usage is not lenient.NULL:
             self._emit_usage(events)
         if choice.index:
             return
@@ -142,7 +137,10 @@ class ChatResponseDecoder:
             events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))
 
     def _emit_usage(self, events: list[Event]) -> None:
-        if (usage := self._stated.usage) is not None:
+        """Emit the usage if it has changed."""
+        usage = self._meter.shown_usage
+        if usage is not None and usage != self._last_usage:
+            self._last_usage = usage
             events.append(UsageStated(usage))
 
     def _take_delta(self, delta: wire.ChunkMessage, events: list[Event]) -> None:

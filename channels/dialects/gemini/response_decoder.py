@@ -14,11 +14,11 @@ from channels.dialects.gemini.decode import text_of_code
 from channels.dialects.gemini.events import Candidate, ChunkPart, GeminiChunk, object_of
 from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.tool_calls import GeminiToolCallReader
-from channels.dialects.gemini.usage import GeminiUsageReader, UsageMetadata
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.families import GEMINI
 from channels.json.lenient import NULL, read_loosely
+from channels.translation.codec import Metered
 from channels.translation.error_names import failure_in
 from channels.translation.events import (
     Began,
@@ -45,17 +45,17 @@ class GeminiResponseDecoder:
         "_has_output",
         "_is_over",
         "_last_usage",
-        "_stated",
+        "_meter",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Metered) -> None:
+        self._meter = meter
         self._calls = GeminiToolCallReader()
         self._began = False
         self._has_output = False
         self._is_over = False
         self._finish: tuple[str, str | None] | None = None  # reason and message
         self._blocked: tuple[str, str | None] | None = None
-        self._stated = GeminiUsageReader()
         self._last_usage: Usage | None = None  # emitted last
 
     def take_event(self, read: Sequence[GeminiChunk] | None) -> list[Event]:
@@ -76,7 +76,7 @@ class GeminiResponseDecoder:
         self._is_over = True
         events = self._calls.close()
         if not self._has_output:
-            self._emit_usage(events, is_empty=True)
+            self._emit_usage(events)
         if self._blocked is not None:
             reason, explanation = finish_reasons.read_block(*self._blocked)
             events.append(Finished(reason, explanation=explanation))
@@ -87,7 +87,7 @@ class GeminiResponseDecoder:
         events.append(Ended())
         return events
 
-    def take_body(self, read: Sequence[GeminiChunk], usage: Usage | None) -> list[Event]:
+    def take_body(self, read: Sequence[GeminiChunk]) -> list[Event]:
         """Return the canonical events of a whole response, which has the form of a stream's chunk.
 
         Raises UpstreamMalformed if it has no candidate, or an error.
@@ -99,10 +99,9 @@ class GeminiResponseDecoder:
             self._begin(chunk, events)
             self._take_content(chunk, events)
         ending = self.end_stream()
-        if not ending and len(events) <= 1:
+        if not ending and all(isinstance(one, Began | UsageStated) for one in events):
             raise UpstreamMalformed("an answer without a candidate")
-        if usage is not None:
-            events.append(UsageStated(usage))
+        self._emit_usage(events)
         return events + (ending or [Ended()])
 
     def _take(self, chunk: GeminiChunk, events: list[Event]) -> None:
@@ -113,14 +112,13 @@ class GeminiResponseDecoder:
         self._begin(chunk, events)
         # Before the content: some protocols state the input's count first.
         if chunk.usage_metadata is not None:
-            self._take_usage(chunk.usage_metadata, events)
+            self._emit_usage(events)
         self._take_content(chunk, events)
 
     def _begin(self, chunk: GeminiChunk, events: list[Event]) -> None:
         if not self._began and (chunk.candidates or chunk.prompt_feedback is not None):
             self._began = True
             self._calls.seed = chunk.response_id or ""
-            self._stated.model = chunk.model_version
             events.append(Began(chunk.response_id, chunk.model_version))
 
     def _take_content(self, chunk: GeminiChunk, events: list[Event]) -> None:
@@ -131,13 +129,9 @@ class GeminiResponseDecoder:
         if feedback is not None and feedback.block_reason not in (None, *finish_reasons.NO_BLOCK):
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
 
-    def _take_usage(self, stated: UsageMetadata, events: list[Event]) -> None:
-        self._stated.take_usage(stated)
-        self._emit_usage(events, is_empty=False)
-
-    def _emit_usage(self, events: list[Event], *, is_empty: bool) -> None:
-        """Emit the usage if it has changed; `is_empty`: the response is complete, and empty."""
-        usage = self._stated.usage(is_empty=is_empty)
+    def _emit_usage(self, events: list[Event]) -> None:
+        """Emit the usage if it has changed."""
+        usage = self._meter.shown_usage
         if usage is not None and usage != self._last_usage:
             self._last_usage = usage
             events.append(UsageStated(usage))
@@ -147,8 +141,7 @@ class GeminiResponseDecoder:
             for part in candidate.content.parts or ():
                 self._take_part(part, events)
         if candidate.grounding_metadata is not NULL:
-            self._stated.ground(candidate.grounding_metadata)
-            self._emit_usage(events, is_empty=False)
+            self._emit_usage(events)
         if candidate.finish_reason:
             self._finish = (candidate.finish_reason, candidate.finish_message)
 

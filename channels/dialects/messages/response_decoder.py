@@ -15,11 +15,10 @@ import msgspec
 from channels.dialects.messages.blocks import arguments_of
 from channels.dialects.messages.events import MessagesEvent, StatedMessage, read_message
 from channels.dialects.messages.stop_reasons import read_explanation, read_finish
-from channels.dialects.messages.usage import MessagesUsageReader
-from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json import lenient
+from channels.translation.codec import Metered
 from channels.translation.error_names import UNNAMED, failure_in
 from channels.translation.events import (
     Began,
@@ -48,12 +47,12 @@ class _OpenToolUse:
 class MessagesResponseDecoder:
     """Decodes one response. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_count", "_ended", "_has_stopped", "_id", "_stated")
+    __slots__ = ("_began", "_calls", "_count", "_ended", "_has_stopped", "_id", "_meter")
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Metered) -> None:
+        self._meter = meter
         self._calls: dict[int, _OpenToolUse] = {}  # open calls, by their block's index
         self._count = 0
-        self._stated = MessagesUsageReader()
         self._id = ""
         self._began = False
         self._ended = False
@@ -66,8 +65,7 @@ class MessagesResponseDecoder:
         is_delta = read.type == "content_block_delta"
         events = self._take_delta(read) if is_delta else self._take(read)
         if read.usage is not lenient.NULL:
-            container = lenient.NULL if read.delta is None else read.delta.container
-            self._take_usage(read.usage, container, events)
+            self._emit_usage(events)
         return events
 
     def end_stream(self) -> list[Event]:
@@ -80,7 +78,7 @@ class MessagesResponseDecoder:
         self._ended = True
         return [*self._close(), Ended()] if self._has_stopped else []
 
-    def take_body(self, message: StatedMessage, usage: Usage | None) -> list[Event]:
+    def take_body(self, message: StatedMessage) -> list[Event]:
         """Return the canonical events of a whole response. Raises UpstreamMalformed.
 
         A response has content, unless all of it was withheld.
@@ -95,8 +93,7 @@ class MessagesResponseDecoder:
             if isinstance(block, dict):
                 events += self._take_block(index, block)
         events += self._close()
-        if usage is not None:
-            events.append(UsageStated(usage))
+        self._emit_usage(events)
         if message.stop_reason:
             events.append(
                 _finished(message.stop_reason, message.stop_sequence, message.stop_details)
@@ -121,10 +118,9 @@ class MessagesResponseDecoder:
             return [_signed("", delta.signature)]
         return []
 
-    def _take_usage(self, stated: msgspec.Raw, container: msgspec.Raw, events: list[Event]) -> None:
-        """Emit the usage that an event states, before the response's end."""
-        self._stated.take_usage(stated, is_start=False, container=container)
-        if usage := self._stated.displayed:
+    def _emit_usage(self, events: list[Event]) -> None:
+        """Emit the usage, before the response's end."""
+        if usage := self._meter.shown_usage:
             events.insert(len(events) - self._ended, UsageStated(usage))
 
     def _take(self, read: MessagesEvent) -> list[Event]:
@@ -150,7 +146,6 @@ class MessagesResponseDecoder:
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
         message = read_message(raw) or StatedMessage()
-        self._stated.take_usage(message.usage, is_start=True, container=message.container)
         # A second start belongs to a restarted response, with other blocks.
         return [*self._close(), *self._begin(message)]
 

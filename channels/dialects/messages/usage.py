@@ -156,8 +156,8 @@ class MessagesUsageReader(RunningUsage):
 
     @property
     def displayed(self) -> token_counts.Usage | None:
-        """The usage shown to a client: also the output of a response without a stated input."""
-        usage, counts = self.usage, self.counts
+        """The usage shown to a client: as stated, also without the input."""
+        usage, counts = self.usage_with(self._parts), self.counts
         if usage is not None or counts is None or counts.output_tokens is None:
             return usage
         return usage_of(replace(counts, input_tokens=self._read + self._written))

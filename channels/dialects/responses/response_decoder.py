@@ -20,10 +20,9 @@ from channels.dialects.responses.items import (
     ItemKey,
     ItemReader,
 )
-from channels.dialects.responses.usage import ResponsesUsageReader, tools_in
-from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import read_json
+from channels.translation.codec import Metered
 from channels.translation.error_names import UNNAMED, failure_in
 from channels.translation.events import (
     Began,
@@ -45,11 +44,11 @@ class ResponsesResponseDecoder:
     the stream: the rest of the failure, such as its usage, is sent in between.
     """
 
-    __slots__ = ("_began", "_ended", "_failed", "_items", "_stated")
+    __slots__ = ("_began", "_ended", "_failed", "_items", "_meter")
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Metered) -> None:
+        self._meter = meter
         self._items = ItemReader()
-        self._stated = ResponsesUsageReader()
         self._failed: StreamFailed | None = None
         self._began = False
         self._ended = False
@@ -111,7 +110,6 @@ class ResponsesResponseDecoder:
             return []
         self._began = True
         response = read_response(read.response) or StatedResponse()
-        self._stated.take_usage(response)
         return [self._named(response)]
 
     def _named(self, response: StatedResponse) -> Began:
@@ -126,25 +124,24 @@ class ResponsesResponseDecoder:
         self._ended = True
         response = read_response(read.response) or StatedResponse()
         events = [] if self._items.has_emitted else self._take_output(response)
-        self._stated.take_usage(response, tools_in(response.output))
-        if self._stated.usage is not None:
-            events.append(UsageStated(self._stated.usage))
-        return events + self._ending(read.type, response)
+        return events + self._usage() + self._ending(read.type, response)
 
-    def take_body(self, response: StatedResponse, usage: Usage | None) -> list[Event]:
+    def take_body(self, response: StatedResponse) -> list[Event]:
         """Return the canonical events of a whole response, as those of a stream's last event.
 
         Raises UpstreamMalformed if it has no output, or an error.
         """
         if not bytes(response.output).lstrip().startswith(b"["):
             raise UpstreamMalformed("a response without output")
-        events = [self._named(response), *self._take_output(response)]
-        if usage is not None:
-            events.append(UsageStated(usage))
+        events = [self._named(response), *self._take_output(response), *self._usage()]
         events += self._ending(f"response.{response.status}", response)
         if isinstance(failed := events[-1], StreamFailed):
             raise UpstreamMalformed("an error where an answer was promised", failed.code)
         return events
+
+    def _usage(self) -> list[Event]:
+        usage = self._meter.shown_usage
+        return [] if usage is None else [UsageStated(usage)]
 
     def _take_output(self, response: StatedResponse) -> list[Event]:
         events: list[Event] = []

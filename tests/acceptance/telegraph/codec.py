@@ -7,6 +7,7 @@ from typing import Any
 
 from channels.dialects.token_counts import Usage
 from channels.json.lenient import dumps
+from channels.translation.codec import Metered
 from channels.translation.events import (
     Began,
     Ended,
@@ -61,7 +62,8 @@ def tool_names(request: Request) -> Mapping[str, str]:
 class ResponseDecoder:
     """Reads one response. Made for one attempt."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Metered) -> None:
+        self._meter = meter
         self._has_begun = False
 
     def take_event(self, read: UpstreamEvent | None) -> list[Event]:
@@ -72,13 +74,13 @@ class ResponseDecoder:
         self._has_begun = True
         if read.text:
             events.append(TextDelta(read.text))
-        if read.usage is not None:
-            events.append(UsageStated(read.usage))
+        if (usage := self._meter.shown_usage) is not None:
+            events.append(UsageStated(usage))
         if read.stop:
             events += [Finished("stop"), Ended()]
         return events
 
-    def take_body(self, read: UpstreamEvent, usage: Usage | None) -> list[Event]:
+    def take_body(self, read: UpstreamEvent) -> list[Event]:
         """The events of a whole answer, which is a stream of one."""
         return self.take_event(read)
 

@@ -75,7 +75,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
         translation = translation_between(way.client, way.upstream, runs_tools=way.runs_tools)
         translated = TranslatedCall(translation, REQUESTED[way.client], redact=lambda text: text)
         stream = translated.stream(
-            id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
+            meter, id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
         framing = TranslatedEvents(stream, framing, meter, has_terminator=dialect.has_terminator)
     blocks = StreamPipeline(

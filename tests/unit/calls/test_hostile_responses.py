@@ -224,7 +224,7 @@ def new_blocks(plan: UpstreamPlan) -> StreamPipeline:
     meter = plan.dialect.new_meter()
     framing: Framing = SseFraming()
     if plan.translated is not None:
-        stream = plan.translated.stream(id="a", created=1, model="m", include_usage=True)
+        stream = plan.translated.stream(meter, id="a", created=1, model="m", include_usage=True)
         framing = TranslatedEvents(stream, framing, meter, has_terminator=True)
     return StreamPipeline(
         meter,
@@ -251,7 +251,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
                 read = meter.take_body(body)
                 chat_upstream._refuse_unusable(body, meter, plan)
                 if plan.translated is not None:
-                    plan.translated.translate_response(read, meter.shown_usage, **names)
+                    plan.translated.translate_response(read, meter, **names)
             except UpstreamError:
                 continue
             assert meter.usage is None or meter.usage.output_tokens < 2**40

@@ -307,7 +307,7 @@ class Client:
         self._meter = dialect.new_meter()
         self._splitter = SseSplitter()
         self._framing = TranslatedEvents(
-            call.stream(id="a", created=1, model="m", include_usage=True),
+            call.stream(self._meter, id="a", created=1, model="m", include_usage=True),
             framing or SseFraming(),
             self._meter,
             has_terminator=dialect.has_terminator,

@@ -113,7 +113,7 @@ def test_translation_is_the_same(translation: Translation) -> None:
         assert repr(back) == repr(meter)
         if metered.fault is None:
             named = {"id": meter.response_id or "a", "model": meter.response_model or "m"}
-            assert whole == call.translate_response(read, meter.shown_usage, created=1, **named)
+            assert whole == call.translate_response(read, meter, created=1, **named)
 
 
 def test_too_many_values_are_refused_and_texts_are_no_values() -> None:

@@ -27,7 +27,7 @@ from tests.unit.translation import fields_of_chat, fields_of_messages, fields_of
 from tests.unit.translation.gemini import fields_of_gemini
 from tests.unit.translation.odd_values import ODD, places, replaced
 from tests.unit.translation.pieces import user
-from tests.unit.translation.translated import body_of, read, read_body, response_in
+from tests.unit.translation.translated import body_of, metered, read_body, response_in, stream_of
 
 STATED = [user("hi")]
 CONTENTS = [{"role": "user", "parts": [{"text": "hi"}]}]
@@ -124,9 +124,9 @@ def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Pr
         if rng.random() > 0.25:
             continue
         call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
-        stream = call.stream(id="a", created=1, model="m", include_usage=True)
+        stream, meter = stream_of(call)
         written = b"".join(
-            [*[stream.take_event(read(upstream, one)) for one in events], stream.end_stream()]
+            [*[stream.take_event(metered(meter, one)) for one in events], stream.end_stream()]
         )
         for event in SseSplitter().feed(written):
             assert event.data is not None
@@ -152,8 +152,8 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
             is_refused = True
         else:
             assert written.startswith(b"{")
-        stream = call.stream(id="a", created=1, model="m", include_usage=True)
-        stream.take_event(read(upstream, SseEvent(b"", event)))
+        stream, meter = stream_of(call)
+        stream.take_event(metered(meter, SseEvent(b"", event)))
         assert stream.failed is None or "nested too deeply" in stream.failed.message
     # Arguments that are text go through it as they are.
     texts = {"chat", "responses"}

@@ -11,7 +11,14 @@ from channels.translation.paths import TRANSLATIONS, translation_between, upstre
 from channels.translation.session import TranslatedCall
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import assistant, text, use
-from tests.unit.translation.translated import data_of, read, read_body, sse, translated
+from tests.unit.translation.translated import (
+    data_of,
+    metered,
+    read_body,
+    sse,
+    stream_of,
+    translated,
+)
 
 LONG = "mcp__" + "x" * 70
 
@@ -187,12 +194,12 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
     assert [item["type"] for item in whole] == [f"{kind}_call", "function_call"]
     assert (whole[0][member], whole[0]["call_id"]) == (action, "c0")
     assert whole[0].get("execution") == ("client" if kind == "tool_search" else None)
-    stream = call.stream(id="r", created=1, model="m", include_usage=False)
+    stream, meter = stream_of(call, include_usage=False)
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
     events = sse({"choices": [{"index": 0, "delta": {"content": "a"}}]}, chunk, end, b"[DONE]")
     out = data_of(
-        b"".join(stream.take_event(read("chat", event)) for event in events) + stream.end_stream()
+        b"".join(stream.take_event(metered(meter, event)) for event in events) + stream.end_stream()
     )
     added = {
         event["output_index"]: event["item"]
@@ -218,13 +225,13 @@ def test_malformed_answer_and_bad_request_are_reported() -> None:
 
 
 def test_failure_before_any_content_is_the_callers() -> None:
-    stream = attempt("chat", "messages").stream(id="x", created=1, model="m", include_usage=False)
+    stream, meter = stream_of(attempt("chat", "messages"), include_usage=False)
     error = {
         "type": "error",
         "error": {"type": "overloaded_error", "message": "upstream.example is busy"},
     }
     start = {"type": "message_start", "message": {"id": "m"}}
-    assert [stream.take_event(read("messages", event)) for event in sse(start, error)] == [b"", b""]
+    assert [stream.take_event(metered(meter, one)) for one in sse(start, error)] == [b"", b""]
     assert stream.failed is not None
     assert stream.failed.message == "[hidden] is busy"
     assert not stream.has_written

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from channels.dialects.meter import Meter
 from channels.dialects.table import CHAT_DIALECTS
-from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.events import Event
@@ -24,7 +24,7 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
-from channels.translation.session import codec
+from channels.translation.session import TranslatedCall, TranslatedStream, codec
 from tests.unit.translation.response import Response, events_saying
 from tests.unit.translation.response import folded as folded
 
@@ -113,16 +113,27 @@ def sse(*datas: Mapping[str, Any] | bytes) -> list[SseEvent]:
 
 def events_from(protocol: Protocol, events: Iterable[SseEvent]) -> list[Event]:
     """What a protocol's decoder makes of an upstream's events, to the end of the stream."""
-    decoder = codec(protocol).new_decoder()
-    found = [event for one in events for event in decoder.take_event(read(protocol, one))]
+    meter = CHAT_DIALECTS[protocol].new_meter()
+    decoder = codec(protocol).new_decoder(meter)
+    found = [event for one in events for event in decoder.take_event(metered(meter, one))]
     return [*found, *decoder.end_stream()]
 
 
-def read(protocol: str, event: SseEvent) -> Any:
-    """What a protocol's meter reads of an event, which is what its decoder is given."""
-    return (
-        None if event.data is None else CHAT_DIALECTS[protocol].new_meter().read_event(event.data)
-    )
+def metered(meter: Meter, event: SseEvent) -> Any:
+    """What a meter reads of an event, which it takes before a decoder is given it."""
+    if event.data is None:
+        return None
+    found = meter.read_event(event.data)
+    meter.take_event(found)
+    return found
+
+
+def stream_of(
+    call: TranslatedCall, *, id: str = "a", created: int = 1, include_usage: bool = True
+) -> tuple[TranslatedStream, Meter]:
+    """The translation of a call's stream, and the meter that takes each event before."""
+    meter = CHAT_DIALECTS[call.translation.upstream].new_meter()
+    return call.stream(meter, id=id, created=created, model="m", include_usage=include_usage), meter
 
 
 def events_in(protocol: Protocol, stream: bytes, *, sizes: Sequence[int] = ()) -> list[Event]:
@@ -188,13 +199,14 @@ def response_in(protocol: Protocol, body: bytes) -> Response:
 
 def events_of_body(protocol: Protocol, body: bytes) -> list[Event]:
     """The events of an upstream's whole answer. Raises UpstreamMalformed."""
-    return codec(protocol).new_decoder().take_body(*read_body(protocol, body))
+    read, meter = read_body(protocol, body)
+    return codec(protocol).new_decoder(meter).take_body(read)
 
 
-def read_body(protocol: str, body: bytes) -> tuple[Any, Usage | None]:
+def read_body(protocol: str, body: bytes) -> tuple[Any, Meter]:
     """What a protocol's meter reads of a whole answer. Raises UpstreamMalformed."""
     meter = CHAT_DIALECTS[protocol].new_meter()
-    return meter.take_body(body), meter.shown_usage
+    return meter.take_body(body), meter
 
 
 def comparable(response: Response) -> Response:

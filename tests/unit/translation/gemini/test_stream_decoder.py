@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from channels.dialects.gemini.meter import GeminiMeter
 from channels.translation.events import (
     Began,
     CallBegan,
@@ -19,7 +20,7 @@ from channels.translation.session import codec
 from tests.support.rows import each
 from tests.unit.translation.gemini.pieces import call, chunk, inline
 from tests.unit.translation.pieces import PNG
-from tests.unit.translation.translated import events_from, read, sse
+from tests.unit.translation.translated import events_from, metered, sse
 
 BEGAN = Began("r", "g")
 STOP = chunk(finishReason="STOP")
@@ -156,9 +157,10 @@ def test_every_reason_has_its_word(
 
 
 def test_nothing_follows_the_end() -> None:
-    decoder = codec("native").new_decoder()
+    meter = GeminiMeter()
+    decoder = codec("native").new_decoder(meter)
     (event,) = sse(chunk("a", finishReason="STOP"))
-    assert decoder.take_event(read("native", event)) == [BEGAN, TextDelta("a")]
+    assert decoder.take_event(metered(meter, event)) == [BEGAN, TextDelta("a")]
     assert decoder.end_stream() == stopped()
-    assert decoder.take_event(read("native", event)) == []
+    assert decoder.take_event(metered(meter, event)) == []
     assert decoder.end_stream() == []

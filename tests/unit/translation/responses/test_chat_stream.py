@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels.dialects.chat.response_encoder import ChatStreamEncoder
-from channels.dialects.responses.events import read_event
+from channels.dialects.meter import Meter
+from channels.dialects.responses.meter import ResponsesMeter
 from channels.dialects.responses.response_decoder import ResponsesResponseDecoder
 from channels.dialects.responses.usage import read_usage
 from channels.http.sse import SseEvent
@@ -30,7 +31,16 @@ from tests.unit.translation.responses.pieces import (
     text,
 )
 from tests.unit.translation.strategies import chat_requests
-from tests.unit.translation.translated import data_of, decoded, events_from, folded, sse, translated
+from tests.unit.translation.translated import (
+    data_of,
+    decoded,
+    events_from,
+    folded,
+    metered,
+    sse,
+    stream_of,
+    translated,
+)
 
 RECORDINGS = Path(__file__).parents[5] / "shared" / "recordings" / "responses"
 REQUESTED = {
@@ -43,25 +53,26 @@ CUT = "It broke off."
 PNG = "iVBORw0KGgoAAAAN"
 
 
-def opened(*, include_usage: bool = True) -> TranslatedStream:
-    """A stream under way, whose upstream's secrets are hidden."""
+def opened(*, include_usage: bool = True) -> tuple[TranslatedStream, Meter]:
+    """A stream under way, whose upstream's secrets are hidden, and its meter."""
     call = TranslatedCall(
         BUILTIN_TOOLS, REQUESTED, redact=lambda text: text.replace("host-7", "[…]")
     )
     call.upstream_body(model="up", stream=True, max_tokens=9)
     assert call.report.warning() is None
-    return call.stream(id="answer-1", created=7, model="m", include_usage=include_usage)
+    return stream_of(call, id="answer-1", created=7, include_usage=include_usage)
 
 
-def taken(stream: TranslatedStream, events: Iterable[SseEvent]) -> bytes:
+def taken(under_way: tuple[TranslatedStream, Meter], events: Iterable[SseEvent]) -> bytes:
     """The client's bytes for events of the upstream."""
-    return b"".join(stream.take_event(read_event(one.data or b"")) for one in events)
+    stream, meter = under_way
+    return b"".join(stream.take_event(metered(meter, one)) for one in events)
 
 
 def written(*events: Any, include_usage: bool = True) -> list[Any]:
     """The chunks that an upstream's events become; a stream that is not complete was cut."""
-    stream = opened(include_usage=include_usage)
-    sent = taken(stream, sse(CREATED, *events))
+    under_way = stream, _ = opened(include_usage=include_usage)
+    sent = taken(under_way, sse(CREATED, *events))
     ended = events and events[-1].get("type") in ("response.completed", "response.incomplete")
     return data_of(sent + (stream.end_stream() if ended else stream.broken(CUT)))
 
@@ -95,18 +106,18 @@ def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
 
 
 def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
-    stream = opened()
+    under_way = opened()
     (name,) = TranslatedCall(BUILTIN_TOOLS, REQUESTED, redact=str).names
     item = call(name=name, arguments="")
-    sent = b"".join(
-        stream.take_event(read_event(one.data or b""))
-        for one in sse(
+    sent = taken(
+        under_way,
+        sse(
             CREATED,
             done(0, type="web_search_call"),
             event("output_item.added", 1, item=item),
             event("function_call_arguments.delta", 1, delta='{"a":1}'),
             completed(),
-        )
+        ),
     )
     chunks = data_of(sent)
     first, second = deltas(chunks)
@@ -153,9 +164,9 @@ def recorded(path: Path) -> list[SseEvent]:
 
 def test_recordings_end_well_and_have_the_providers_words() -> None:
     for path in sorted(RECORDINGS.glob("*.chunks.txt")):
-        stream = opened()
+        under_way = stream, _ = opened()
         events = recorded(path)
-        chunks = data_of(taken(stream, events))
+        chunks = data_of(taken(under_way, events))
         if "error" in path.name:
             assert chunks == []
             assert stream.failed is not None
@@ -271,12 +282,13 @@ def test_however_an_answer_is_streamed_it_is_the_same_answer(data: st.DataObject
 def test_written_stream_is_whole_only_where_the_upstreams_is(data: st.DataObject) -> None:
     result = [CREATED, *data.draw(streams(data.draw(items()))), completed()]
     kept = data.draw(st.integers(0, len(result)))
-    decoder = ResponsesResponseDecoder()
+    meter = ResponsesMeter()
+    decoder = ResponsesResponseDecoder(meter)
     encoder = ChatStreamEncoder(id="a", created=1, model="m", include_usage=True)
     written = b"".join(
         encoder.encode_event(one)
         for part in sse(*result[:kept])
-        for one in decoder.take_event(read_event(part.data or b""))
+        for one in decoder.take_event(metered(meter, part))
     )
     chunks = data_of(written)
     is_whole = kept == len(result)
