@@ -59,7 +59,7 @@ WAYS = """\
 ADDED = {
     "channels/families.py": [
         (
-            '    protocol="responses", dialect="responses", streams=True, end_users=_END_USERS\n)\n',
+            '"responses", dialect="responses", streams=True, end_users=_END_USERS\n)\n',
             (FOLDER / "family.py").read_text().partition("import family\n\n")[2],
         ),
         ("_ROWS = (\n", "    TELEGRAPH,\n"),
