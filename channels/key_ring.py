@@ -151,6 +151,10 @@ class KeyRing:
             for number, key in enumerate(keys, start=1)
         ]
 
+    def tell_time_by(self, monotonic: Callable[[], float]) -> None:
+        """Use another clock."""
+        self._monotonic = monotonic
+
     @property
     def aside(self) -> int:
         """The number of keys set aside."""

@@ -146,7 +146,7 @@ class Call:
             one.spec.priority < rank
             and one.health.state == "closed"
             and one.may_lease
-            and not one.spec.ring.is_aside
+            and one.spec.ring.is_ready
             for one in channels.values()
         )
 

@@ -121,9 +121,12 @@ class World:
                 health=health,
                 max_concurrency=self.chance.choice((1, 3, 20)),
                 protocols=frozenset({"chat", "images", "videos"}),
+                hops_when_throttled=priority < len(CHANNELS),
             )
             for priority, name in enumerate(CHANNELS, start=1)
         )
+        for channel in channels:  # keys rest and are aside in the time of the world
+            channel.ring.tell_time_by(clock.monotonic)
         film = make_model(
             *CHANNELS,
             id="film",
