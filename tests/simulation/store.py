@@ -251,7 +251,7 @@ class SimulatedStore(FakeStore):
         where = (row.upstream[0], "videos", requested["model"], row.upstream[1])
         end = (self.jobs.progress.get(job_id), None, None, None, None)
         submission: dict[str, Any] = {"attempts": [], "detail": {}}
-        return [(job_id, *call, *what, *times, *where, *end, hold["amount"], submission)]
+        return [(job_id, *call, *what, *times, *where, *end, hold["amount"], submission, None)]
 
     def _ended(self, params: Sequence[Any]) -> list[tuple[Any, ...]]:
         (job_id,) = params

@@ -113,7 +113,7 @@ class FakeStore(FakeLedger):
             return [(c.hex,) for c in calls if c in self.recovered and c not in self.corrections]
         if sql == ledger.SQL["holds_summary"]:
             ages = [now - hold["at"] for hold in self.holds.values()]
-            return [(len(ages), max(ages, default=0.0), 0.0, 0.0, 0, len(self.quarantine))]
+            return [(len(ages), max(ages, default=0.0), 0.0, 0.0, 0, len(self.quarantine), 0)]
         if sql == ledger.SQL["apply"]:
             response = await super().fetch_all(sql, params)
             for hold in self.holds.values():
