@@ -20,7 +20,7 @@ from actors.store.database import Database
 from actors.wallet.claims import Claim
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.live_calls import Delivered, LiveCalls
-from actors.wallet.messages import CallFacts, Hold, NewJob, Outcome
+from actors.wallet.messages import CallFacts, Hold, NewJob, NodeHold, Outcome
 from actors.wallet.neighbours import Neighbours
 from actors.wallet.verify import verify
 from actors.wallet.wallets import Wallets
@@ -60,6 +60,8 @@ class Process:
         job: NewJob | None = None,
         detail: Mapping[str, Any] | None = None,
         submitted_at: float | None = None,
+        nodes: tuple[NodeHold, ...] = (),
+        version: int = 0,
     ) -> CallFacts:
         """Begin a call, and a job if it has an id."""
         facts = CallFacts(
@@ -80,6 +82,8 @@ class Process:
             claim=claim,
             job=job,
             detail=detail,
+            nodes=nodes,
+            budgets_version=version,
         )
         if (waiting := self.wallets.hold(hold)) is not None:
             await waiting
@@ -103,12 +107,13 @@ class Process:
         cost: int,
         *,
         held: int | None = None,
+        nodes: tuple[NodeHold, ...] = (),
         **more: Any,
     ) -> None:
         """End a call, which held so much, with `more` in its outcome; see `Wallets.settle`."""
         now = SystemClock().now()
         ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1, **more)
-        self.wallets.settle(facts, ended, held_nano_usd=held)
+        self.wallets.settle(facts, ended, held_nano_usd=held, nodes=nodes)
         self.live.leave(facts.call_id)
 
     def refuse(self, account_id: str, key_id: str, *, facts: CallFacts | None = None) -> None:
