@@ -27,6 +27,7 @@ STATEMENT_SECONDS = 3600.0
 # Rows shown of those that violate an invariant, or what is wrong everywhere would fill the memory.
 ROWS_MAX = 1000
 
+_SUM = ("account", "budget", "subject", "period_from")
 # Invariant -> the columns of a row that violates it.
 INVARIANTS: Mapping[str, Sequence[str]] = {
     "balance_is_sum_of_entries": (
@@ -38,6 +39,18 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
     ),
     "held_is_sum_of_holds": ("account", "held_nano_usd", "holds_nano_usd"),
     "leased_is_sum_of_leases": ("account", "leased_nano_usd", "leases_nano_usd"),
+    "budget_sum_is_sum_of_calls": (
+        *_SUM,
+        *("spent_nano_usd", "held_nano_usd", "excess_nano_usd"),
+        *("calls_spent_nano_usd", "calls_held_nano_usd", "calls_excess_nano_usd"),
+    ),
+    "budget_is_not_passed": (
+        *_SUM,
+        *("spent_nano_usd", "held_nano_usd", "leased_nano_usd", "excess_nano_usd"),
+        *("bound_nano_usd", "overshoot_nano_usd"),
+    ),
+    "budget_leased_is_sum_of_leases": (*_SUM, "leased_nano_usd", "leases_nano_usd", "orphans"),
+    "runs_are_counted": ("account", "run_ceilings", "runs", "sums"),
     "lease_has_a_live_process": ("process", "account", "amount_nano_usd", "silent_seconds"),
     "key_spend_is_sum_of_entries": (
         "key",
@@ -208,7 +221,7 @@ async def _prove(
         written, faults = await _seal(session, ended, since=sealed[-1] if sealed else NEVER)
     names = (
         *("accounts", "entries", "open_holds", "leases", "call_log_rows", "idempotency_keys"),
-        "events",
+        *("events", "budgets", "budget_sums"),
     )
     return VerifyReport(
         counts=dict(zip(names, counts, strict=True)),

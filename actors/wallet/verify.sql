@@ -17,7 +17,8 @@ FROM entry_months ORDER BY ends_at
 SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries WHERE created_at >= %(since)s),
        (SELECT count(*) FROM holds), (SELECT count(*) FROM leases),
        (SELECT count(*) FROM call_logs WHERE created_at >= %(since)s), (SELECT count(*) FROM idempotency),
-       (SELECT count(*) FROM events) + (SELECT count(*) FROM events_written)
+       (SELECT count(*) FROM events) + (SELECT count(*) FROM events_written),
+       (SELECT count(*) FROM budgets), (SELECT count(*) FROM budget_sums)
 
 -- balance_is_sum_of_entries --
 -- Every account's balance and held are the sums of its entries.
@@ -39,6 +40,66 @@ GROUP BY a.id HAVING a.held_nano_usd <> coalesce(sum(h.amount_nano_usd), 0)
 SELECT a.id, a.leased_nano_usd, coalesce(sum(l.amount_nano_usd), 0)::bigint
 FROM accounts a LEFT JOIN leases l ON l.account_id = a.id
 GROUP BY a.id HAVING a.leased_nano_usd <> coalesce(sum(l.amount_nano_usd), 0)
+
+-- budget_sum_is_sum_of_calls --
+-- What a node has spent and holds in a period, and the excess, are those of the rows and open holds that name it, and of
+-- rows that have been dropped. A correction's rise is excess: its hold had been released. A row may be dated by a clock that
+-- is behind the database's.
+WITH corrected AS (
+    SELECT call_id, least(min(cost_before_nano_usd), min(cost_after_nano_usd)) AS least_nano_usd
+    FROM call_log_corrections GROUP BY call_id
+), parts AS (
+    SELECT l.account_id, n ->> 0 AS budget_id, n ->> 1 AS subject, (n ->> 2)::timestamptz AS period_from,
+        l.cost_nano_usd AS spent, 0::bigint AS held,
+        l.cost_nano_usd - least(l.cost_nano_usd, (n ->> 3)::bigint, c.least_nano_usd) AS excess
+    FROM call_logs l CROSS JOIN LATERAL json_array_elements(l.budgets) n
+    LEFT JOIN corrected c ON c.call_id = l.request_id
+    WHERE l.budgets IS NOT NULL AND l.created_at >= (SELECT min(period_from) FROM budget_sums) - interval '100 days'
+    UNION ALL
+    SELECT h.account_id, n ->> 0, n ->> 1, (n ->> 2)::timestamptz, 0, (n ->> 3)::bigint, 0
+    FROM holds h CROSS JOIN LATERAL json_array_elements(h.budgets) n
+    WHERE h.budgets IS NOT NULL
+), summed AS (
+    SELECT account_id, budget_id, subject, period_from, sum(spent) AS spent, sum(held) AS held, sum(excess) AS excess
+    FROM parts GROUP BY 1, 2, 3, 4
+)
+SELECT s.account_id, s.budget_id, s.subject, s.period_from::text, s.spent_nano_usd, s.held_nano_usd, s.excess_nano_usd,
+    (coalesce(p.spent, 0) + s.carried_spent_nano_usd)::bigint, coalesce(p.held, 0)::bigint,
+    (coalesce(p.excess, 0) + s.carried_excess_nano_usd)::bigint
+FROM budget_sums s
+LEFT JOIN summed p ON p.account_id = s.account_id AND p.budget_id = s.budget_id AND p.subject = s.subject
+    AND p.period_from = s.period_from
+WHERE s.spent_nano_usd <> coalesce(p.spent, 0) + s.carried_spent_nano_usd OR s.held_nano_usd <> coalesce(p.held, 0)
+    OR s.excess_nano_usd <> coalesce(p.excess, 0) + s.carried_excess_nano_usd
+
+-- budget_is_not_passed --
+-- No sum has ever passed the limit in force at its last grant, by what it has spent, holds and leases, less the excess.
+SELECT account_id, budget_id, subject, period_from::text, spent_nano_usd, held_nano_usd, leased_nano_usd, excess_nano_usd,
+    bound_nano_usd, overshoot_nano_usd
+FROM budget_sums
+WHERE overshoot_nano_usd > 0
+    OR spent_nano_usd + held_nano_usd + leased_nano_usd - excess_nano_usd > coalesce(bound_nano_usd, 0)
+
+-- budget_leased_is_sum_of_leases --
+-- What is leased of a sum is what processes lease of it, each below a lease of its account.
+SELECT coalesce(s.account_id, l.account_id), coalesce(s.budget_id, l.budget_id), coalesce(s.subject, l.subject),
+    coalesce(s.period_from, l.period_from)::text, s.leased_nano_usd, l.amount::bigint, l.orphans
+FROM budget_sums s
+FULL JOIN (
+    SELECT b.account_id, b.budget_id, b.subject, b.period_from, sum(b.amount_nano_usd) AS amount,
+        count(*) FILTER (WHERE NOT EXISTS (SELECT FROM leases a
+                                           WHERE a.process_id = b.process_id AND a.account_id = b.account_id)) AS orphans
+    FROM budget_leases b GROUP BY 1, 2, 3, 4
+) l ON l.account_id = s.account_id AND l.budget_id = s.budget_id AND l.subject = s.subject AND l.period_from = s.period_from
+WHERE coalesce(s.leased_nano_usd, 0) <> coalesce(l.amount, 0) OR l.orphans > 0
+
+-- runs_are_counted --
+-- An account has as many ceilings of runs as it says, each run one.
+SELECT a.id, a.run_ceilings, coalesce(r.runs, 0), coalesce(r.sums, 0)
+FROM accounts a
+LEFT JOIN (SELECT account_id, count(DISTINCT subject) AS runs, count(*) AS sums FROM budget_sums WHERE budget_id = 'run'
+           GROUP BY 1) r ON r.account_id = a.id
+WHERE a.run_ceilings <> coalesce(r.sums, 0) OR r.runs <> r.sums
 
 -- lease_has_a_live_process --
 -- No lease is negative or of a process without a heartbeat.

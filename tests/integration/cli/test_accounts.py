@@ -142,6 +142,8 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
             "call_log_rows": 0,
             "idempotency_keys": 0,
             "events": 1,
+            "budgets": 0,
+            "budget_sums": 0,
         },
         "faults": [],
     }
