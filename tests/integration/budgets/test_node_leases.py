@@ -255,8 +255,11 @@ async def test_a_process_that_dies_leaves_no_lease_and_its_calls_are_booked(
 
 
 @pytest.mark.usefixtures("patience")
-async def test_what_a_silent_process_writes_late_passes_no_limit(database_url: str) -> None:
+async def test_what_a_silent_process_writes_late_passes_no_limit(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its lease was taken, and what it left was spent by others."""
+    monkeypatch.setattr("actors.wallet.leases.WRITE_SECONDS", 3600.0)
     async with (
         ledger(database_url) as database,
         process(database_url, "proc_silent", patience_seconds=60.0) as silent,

@@ -436,7 +436,7 @@ class NodeMachine(RuleBasedStateMachine):
 
 def test_postgres_keeps_the_limits(driver: Driver) -> None:
     machine = type("Machine", (NodeMachine,), {"driver": driver})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=25,
