@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loadtests.rig.client import Client
+from loadtests.rig.client import Client, nano_usd
 from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, deployment
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
@@ -46,7 +46,10 @@ def test_what_happens_to_an_account_is_pulled_in_order(h: Deployment, admin: Adm
     account = h.gw("account", "create", "Ann", "--credit-usd", "2")["id"]
     key = h.gw("key", "create", "--account", account, "--name", "laptop")
     h.gw("account", "alerts", account, "--below-usd", "1.9999999")
-    trace = Client(h.gateway.url, key["key"]).chat().trace
+    caller = Client(h.gateway.url, key["key"])
+    named = {"x-gateway-run": "r/1", "x-gateway-labels": "team=a, feature=b"}
+    trace = caller.chat(headers=named).trace
+    (row,) = caller.get("/v1/logs").json["data"]
     h.gw("account", "correct", account, "-1", "--reason", "r")
     h.gw("key", "revoke", key["id"])
 
@@ -64,14 +67,16 @@ def test_what_happens_to_an_account_is_pulled_in_order(h: Deployment, admin: Adm
     numbers = [one["sequence"] for one in events]
     assert numbers == sorted(set(numbers))
     (call,) = (one["data"] for one in events if one["type"] == "call.settled")
-    assert (call["request_id"], call["object"], call["status"]) == (trace, "log", "success")
+    assert (call["request_id"], call["run"]) == (trace, "r/1")
+    assert nano_usd(call.pop("cost_usd")) == h.row(trace)["cost_nano_usd"]
+    assert call == row
     (low,) = (one["data"] for one in events if one["type"] == "balance.low")
     assert low["threshold_usd"] == "1.9999999"
     assert [one["id"] for one in pulled(admin, f"account_id={account}&type=key.revoked")] == [
         events[-1]["id"]
     ]
     by_command = h.gw("events", "list", "--account", account)
-    assert by_command["events"] == events
+    assert [one["id"] for one in by_command["events"]] == [one["id"] for one in events]
     assert by_command["next_cursor"]
     assert key["key"] not in str(events)
     until(lambda: sum(h.metrics("gw_events_total").values()) >= len(events), what="their count")

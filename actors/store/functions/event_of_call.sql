@@ -4,6 +4,6 @@ CREATE OR REPLACE FUNCTION event_of_call(p_request uuid, p_at timestamptz) RETUR
 BEGIN
     INSERT INTO events_written (id, type, at, account_id, data)
     SELECT 'evt_' || replace(gen_random_uuid()::text, '-', ''), 'call.settled', r.created_at, r.account_id,
-        (to_jsonb(r) - 'attempts')::json
+        row_to_json(r)
     FROM call_log_rows r WHERE r.request_id = p_request AND r.created_at = p_at;
 END $$;

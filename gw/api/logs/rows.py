@@ -222,7 +222,7 @@ class Rendering:
     def settled(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row that an event has, as it was written, with its cost in USD."""
         row = row_of_event(data)
-        shown = self.row(row, with_attempts=False)
+        shown = self.row(row, with_attempts=True)
         return {**shown, "cost_usd": format_usd(row.cost_nano_usd)}
 
     def job(self, job: InFlightJob) -> ShownJob:
