@@ -20,6 +20,7 @@ from actors.partitions import Partitions
 from actors.process import ProcessIdentity
 from actors.store.database import Database
 from actors.supervisor import Supervisor
+from actors.wallet.budget_keeper import BudgetKeeper
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.live_calls import LiveCalls
 from actors.wallet.neighbours import Neighbours
@@ -131,7 +132,9 @@ def make_process(
 
 
 async def start_partitions(process: Process, database: Database) -> None:
-    """Create the partitions needed now, and start the creation and removal of others."""
+    """Create the partitions needed now; start the creation and removal of others, and the removal
+    of what budgets have spent.
+    """
     current = process.current
     partitions = Partitions(
         database=database,
@@ -142,6 +145,10 @@ async def start_partitions(process: Process, database: Database) -> None:
     )
     await partitions.make()
     process.supervisor.start("partitions", partitions.run)
+    budgets = BudgetKeeper(
+        database=database, run_days=lambda: current.config.budgets.run_days, clock=process.clock
+    )
+    process.supervisor.start("budgets", budgets.run)
 
 
 async def start_events(process: Process, database: Database) -> None:
