@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,10 @@ from gw.accounts import ACCOUNT, Account
 from gw.admin import accounts as admin
 from gw.admin import prices
 from gw.admin.prices import AgreedPriceView
+from gw.api.logs.grouping import GROUPINGS
+from gw.api.logs.usage import UsageQuery, read_account_usage, read_usage_query
 from gw.cli import arguments
-from gw.cli.arguments import Verb
+from gw.cli.arguments import Verb, option
 from gw.cli.context import Context
 from gw.cli.failures import UsageFault
 from gw.cli.output import Result, sheet, table
@@ -38,6 +40,7 @@ COLUMNS = (
     "rpm_limit",
     "concurrency_limit",
 )
+USAGE_COLUMNS = ("group", "key_name", "requests", "cost_usd", "input_tokens", "output_tokens")
 PRICE_COLUMNS = ("id", "models", "price", "valid_from", "valid_until", "removed_at")
 
 
@@ -64,6 +67,18 @@ def _verbs() -> Iterator[Verb]:
         correct,
         [with_id, admin.CORRECTION.add_options],
         lambda options: admin.check_correction(options.amount),
+    )
+    yield Verb(
+        "usage",
+        "what its calls have cost, by what they have",
+        usage,
+        [
+            with_id,
+            option("--by", metavar="WHAT", required=True, help=", ".join(GROUPINGS)),
+            option("--from", dest="since", metavar="TIME", help="a date or an RFC 3339 time"),
+            option("--to", dest="until", metavar="TIME", help="likewise; both or none"),
+        ],
+        check=lambda options: read_usage_query(_usage_query(options), datetime.now(UTC)),
     )
     text = "set or lift limits"
     yield setting(ACCOUNT, admin.change, _result, with_id, text, verb="limits")
@@ -138,6 +153,32 @@ async def correct(context: Context, options: Namespace) -> Result:
     async with context.change() as (session, actor):
         made = await admin.correct(session, actor, options.id, new)
     return _result(context, made)
+
+
+async def usage(context: Context, options: Namespace) -> Result:
+    await accounts.show(context.database, options.id)
+    found = await read_account_usage(
+        context.database,
+        options.id,
+        _usage_query(options),
+        now=datetime.now(UTC),
+        credits_per_usd=context.config.credits_per_usd,
+    )
+    record = msgspec.to_builtins(found)
+    total = {name: record[name] for name in ("period_from", "period_to")} | record["total"]
+    groups = [{**one, "group": _group_shown(one)} for one in record["by_group"]]
+    columns = [name for name in USAGE_COLUMNS if name != "key_name" or options.by == "key"]
+    return Result(record, f"{sheet(total)}\n\n{table(groups, columns)}")
+
+
+def _usage_query(options: Namespace) -> UsageQuery:
+    return UsageQuery(by=options.by, since=options.since, until=options.until)
+
+
+def _group_shown(group: Mapping[str, Any]) -> str:
+    if "rest" in group:
+        return f"({group['groups']} others)"
+    return group["group"] or "(none)"
 
 
 def check_price(options: Namespace) -> None:

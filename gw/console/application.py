@@ -40,6 +40,7 @@ from gw.console.sign_in import SessionsHandler, SignInHandler, SignOutHandler
 from gw.console.system import SystemHandler
 from gw.console.tasks import TasksHandler
 from gw.console.tokens import TokensHandler
+from gw.console.usage import UsageHandler
 from gw.console.webhooks import WebhookHandler, WebhooksHandler
 from gw.http.admin import AdminServer
 from gw.http.served_path import rules_of
@@ -99,6 +100,7 @@ def routes() -> list[Page]:
         Page(
             rf"{_ACCOUNT}/budgets/([A-Za-z0-9_]{{1,64}})", BudgetHandler, **_FORM, of_account=True
         ),
+        Page(rf"{_ACCOUNT}/usage", UsageHandler, of_account=True),
         Page(rf"{_ACCOUNT}/calls", calls.CallsHandler, of_account=True),
         Page(rf"{_ACCOUNT}/calls.csv", calls.CallsFileHandler, of_account=True),
         Page(r"/calls", AllCallsHandler, **_OPERATORS),

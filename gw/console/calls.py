@@ -14,7 +14,7 @@ from actors.wallet import receipt
 from actors.wallet.money import format_usd
 from gw.api.logs import detail
 from gw.api.logs.cursor import LogCursor, PagePosition
-from gw.api.logs.filters import ATTRIBUTED, STATUSES, TOKEN_BILLED, UNIT_TYPES
+from gw.api.logs.filters import ATTRIBUTED, LABEL, STATUSES, TOKEN_BILLED, UNIT_TYPES
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import CallRecord, find_ref, read_ref
@@ -102,7 +102,7 @@ class CallsHandler(ListedHandler):
         )
         found = await read_page(database, query)
         rows = found[: query.limit]
-        chosen = {name: self.parameters.text(name) or "" for name in FILTERS}
+        chosen = {name: self.parameters.text(name) or "" for name in self._filters()}
         self.page(
             "calls.html",
             account=account,
@@ -118,6 +118,10 @@ class CallsHandler(ListedHandler):
             file_query=urlencode({name: one for name, one in chosen.items() if one}),
             redact=self.services.current.redact,
         )
+
+    def _filters(self) -> Sequence[str]:
+        """Return the names of the filters: those of the form, and labels, of which it has none."""
+        return *FILTERS, *self.parameters.beginning(LABEL)
 
     async def _keys(self, account_id: str, chosen: str) -> list[KeyRecord]:
         """Return the keys to choose from: the newest, and the one that is chosen."""
@@ -136,7 +140,7 @@ class CallsHandler(ListedHandler):
         cursor = LogCursor(query.window, query.order, position)
         kept = {
             name: value
-            for name in (*FILTERS, "order", "limit")
+            for name in (*self._filters(), "order", "limit")
             if (value := self.parameters.text(name))
         }
         return urlencode({**kept, "cursor": self.services.cursors.write(cursor, query.visibility)})

@@ -126,6 +126,7 @@ def test_an_owner_sees_one_account_and_no_other(
         f"/accounts/{other.account}/statement.csv",
         f"/accounts/{other.account}/keys",
         f"/accounts/{other.account}/budgets",
+        f"/accounts/{other.account}/usage",
         f"/accounts/{tenant.account}/keys/{other.key_id}",
         f"/calls/{row['id']}",
         f"/search?q={theirs}",
@@ -656,6 +657,7 @@ def test_pages_are_small_and_name_nothing_of_another_host(
         "/calls",
         "/models",
         f"{account}/budgets",
+        f"{account}/usage",
     ):
         page = operator.get(path).text
         named = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)

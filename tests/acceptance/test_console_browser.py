@@ -152,6 +152,7 @@ PATHS = (
     "/accounts/ACCOUNT/keys",
     "/accounts/ACCOUNT/keys/KEY",
     "/accounts/ACCOUNT/budgets",
+    "/accounts/ACCOUNT/usage",
     "/accounts/ACCOUNT/budgets/BUDGET",
     "/accounts/ACCOUNT/calls",
     "/calls",
@@ -227,7 +228,12 @@ def test_text_of_strangers_stays_text(
     for path in (
         *(f"/calls/{row}" for row in rows),
         *("/calls", "/agents", "/events", "/audit", "/playground", account, f"{account}/calls"),
-        *(f"{account}/keys", f"{account}/keys/{key.key_id}", f"{account}/budgets"),
+        *(
+            f"{account}/keys",
+            f"{account}/keys/{key.key_id}",
+            f"{account}/budgets",
+            f"{account}/usage",
+        ),
         f"/search?q={NASTY}",
         f"/accounts?q={NASTY}",
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from msgspec import Struct
 
 from actors.store.session import Session
@@ -12,6 +14,7 @@ from gw.admin import accounts as admin
 from gw.admin.pagination import PageQuery
 from gw.api.admin.noun_routes import NounRoutes
 from gw.api.admin.table import AdminCall, Route, route
+from gw.api.logs.usage import AccountUsage, UsageQuery, read_account_usage
 
 
 class CorrectionView(Struct, frozen=True):
@@ -50,6 +53,19 @@ async def correct_account(call: AdminCall, session: Session) -> CorrectionView:
     return CorrectionView(account.id, amount, new.reason, *_balances(account))
 
 
+async def read_usage(call: AdminCall) -> AccountUsage:
+    """What an account's calls have cost, by end user, session, run, label, key, model or user."""
+    services, account_id = call.services, call.path["account_id"]
+    await accounts.show(services.database, account_id)
+    return await read_account_usage(
+        services.database,
+        account_id,
+        call.query,
+        now=datetime.fromtimestamp(services.clock.now(), UTC),
+        credits_per_usd=services.current.config.credits_per_usd,
+    )
+
+
 def _balances(account: Account) -> tuple[str, str]:
     return format_usd(account.balance_nano_usd), format_usd(account.available_nano_usd)
 
@@ -60,6 +76,7 @@ ROUTES: tuple[Route, ...] = (
     _OF.create("Make an account with its first credit.", admin.create, scope="accounts"),
     _OF.show("One account: balance, what is held for calls under way, limits.", accounts.show),
     _OF.set("Set limits, models of agents, and whether the account's keys work.", admin.change),
+    route("GET", "accounts/{account_id}/usage", read_usage, query=UsageQuery),
     route(
         "POST",
         "accounts/{account_id}/topups",

@@ -137,10 +137,15 @@ def read_summary_query(
     period = None if since is not None else parameters.text("period") or DEFAULT_PERIOD
     if period == "all":
         raise refuse("period", "may not be `all` here: a summary covers at most 365 days.")
-    if window.end - window.start > WINDOW_MAX:
-        raise refuse("from", "lies more than 365 days before `to`, the most a summary covers.")
+    check_length(window)
     asked = since, until, period
     return SummaryQuery(visibility=visibility, window=window, asked=asked, by=by)
+
+
+def check_length(window: Window) -> None:
+    """Raise 400 for a window that is longer than a summary covers."""
+    if window.end - window.start > WINDOW_MAX:
+        raise refuse("from", "lies more than 365 days before `to`, the most a summary covers.")
 
 
 async def read_sums(
@@ -176,22 +181,35 @@ async def names_of_keys(database: Statements, ids: Sequence[str]) -> dict[str, s
     return dict(await database.fetch_all(SQL["names_of_keys"], (list(ids),))) if ids else {}
 
 
+def total_of(sums: Mapping[str, Sequence[CallSums]]) -> CallSums:
+    """Return the sums of all calls."""
+    every = sums["status"]
+    return CallSums(
+        "total",
+        sum(one.requests for one in every),
+        sum(one.cost_nano_usd for one in every),
+        sum(one.input_tokens for one in every),
+        sum(one.output_tokens for one in every),
+        sum(one.cached_tokens for one in every),
+    )
+
+
 def show_groups(
     by: str,
     sums: Mapping[str, Sequence[CallSums]],
     key_names: Mapping[str, str | None],
-    figures: Callable[[CallSums], ShownSums],
-) -> list[ShownGroup]:
+    figures: Callable[[CallSums], Mapping[str, Any]],
+) -> list[dict[str, Any]]:
     """Return the groups in the order read, and the rest; `figures` renders sums."""
-    shown: list[ShownGroup] = []
+    shown: list[dict[str, Any]] = []
     for one in sums["group"]:
         group: dict[str, Any] = {"group": one.name or None}
         if by == KEY and one.name:
             group["key_name"] = key_names.get(one.name)
-        shown.append(cast(ShownGroup, {**group, **figures(one)}))
+        shown.append({**group, **figures(one)})
     for one in sums["rest"]:
         rest = {"group": None, "rest": True, "groups": int(one.name)}
-        shown.append(cast(ShownGroup, {**rest, **figures(one)}))
+        shown.append({**rest, **figures(one)})
     return shown
 
 
@@ -203,14 +221,7 @@ def show_summary(
 ) -> LogSummary:
     """Return the response's body; days ascend, models descend by cost."""
     by_status = {one.name: one.requests for one in sums["status"]}
-    total = CallSums(
-        "total",
-        sum(one.requests for one in sums["status"]),
-        sum(one.cost_nano_usd for one in sums["status"]),
-        sum(one.input_tokens for one in sums["status"]),
-        sum(one.output_tokens for one in sums["status"]),
-        sum(one.cached_tokens for one in sums["status"]),
-    )
+    total = total_of(sums)
     models = sorted(sums["model"], key=lambda one: (-one.cost_nano_usd, -one.requests, one.name))
 
     def figures(one: CallSums) -> ShownSums:
@@ -246,5 +257,6 @@ def show_summary(
     }
     if query.by is not None:
         summary["by"] = query.by
-        summary["by_group"] = show_groups(query.by, sums, key_names or {}, figures)
+        groups = show_groups(query.by, sums, key_names or {}, figures)
+        summary["by_group"] = cast(list[ShownGroup], groups)
     return summary
