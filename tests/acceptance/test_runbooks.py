@@ -15,6 +15,7 @@ from loadtests.rig.folders import temporary_folder
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.processes import CommandFailed
 from tests.acceptance import films, sounds
+from tests.support.receiver import Receiver
 from tests.support.rows import each
 
 RUNBOOKS = sorted((Path(__file__).parents[2] / "ops" / "runbooks").glob("*.md"))
@@ -35,6 +36,7 @@ SETTINGS: dict[str, Any] = {
     "models": [model("sim-model", "one"), model("film", "one", **sounds.FILMED)],
     # A task that was accepted is polled by nobody until its test is over.
     "tasks": {"poll_first": 3600, "poll_max": 3600},
+    "webhooks": {"allow": ["127.0.0.1"]},
 }
 # Of a day without any, as OpenAI exports it.
 NO_USAGE = {
@@ -68,6 +70,7 @@ def watch(postgres: PostgresForTests) -> Iterator[Watch]:
         temporary_folder() as folder,
         postgres.database() as url,
         deployment(url, folder, **SETTINGS) as h,
+        Receiver() as receiver,
     ):
         reply = h.client.chat(model="sim-model")
         assert reply.status == 200, reply
@@ -85,6 +88,7 @@ def watch(postgres: PostgresForTests) -> Iterator[Watch]:
                 "check-config": str(h.config),
                 "reconcile": str(usage),
                 "tasks": film.json["id"],
+                "webhook": h.gw("webhook", "create", "--url", receiver.url)["id"],
             },
         )
 
