@@ -412,6 +412,34 @@ MUTATIONS = (
     # Retries and failover.
     Mutation("fourth-try", "actors", "TRIES_MAX = 3", "TRIES_MAX = 4", SIMULATION),
     Mutation(
+        "second-hop",
+        "gw",
+        "if refusal.status == THROTTLED and not failover.has_hopped:",
+        "if refusal.status == THROTTLED:",
+        "tests/unit/calls/test_throttled.py::test_second_limit_is_the_clients",
+    ),
+    Mutation(
+        "hop-to-a-key-at-rest",
+        "actors",
+        "if self.has_hopped and not channel.spec.ring.is_ready:",
+        "if False:",
+        "tests/unit/calls/test_throttled.py::test_hop_needs_a_channel_that_is_free",
+    ),
+    Mutation(
+        "rest-ends-first-in-turn",
+        "channels",
+        "                self._last = key.number - 1",
+        "                pass",
+        "tests/unit/channels/test_key_rings.py::test_key_is_last_in_turn_after_its_rest",
+    ),
+    Mutation(
+        "embeddings-hold-nothing",
+        "gw",
+        "            tokens = tokens_of_bytes(request.input_bytes)",
+        "            tokens = 0",
+        "tests/acceptance/test_embeddings.py::test_what_no_balance_covers_is_not_begun",
+    ),
+    Mutation(
         "timeout-retried",
         "gw",
         "isinstance(error, errors.UpstreamTimedOut | errors.UnexpectedStatus)",
