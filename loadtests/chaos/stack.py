@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psycopg2
 
 from actors.clock import SystemClock
 from actors.store.embedded.postgres import EmbeddedPostgres
@@ -78,6 +80,14 @@ def models() -> list[dict[str, Any]]:
         model("picture", *names, **picture),
         model("film", *names, **film),
     ]
+
+
+# Every call holds on these, and `gw ledger verify` adds them up; their limit refuses nothing.
+BUDGETS = (
+    ("account", "month", "refuse"),
+    ("every_user", "day", "refuse"),
+    ("account", "day", "warn"),
+)
 
 
 @dataclass(kw_only=True)
@@ -193,7 +203,23 @@ class Stack(Installation):
     def _make_tenants(self) -> list[Tenant]:
         registrar = Registrar(self.database_url, SECRET, f"http://127.0.0.1:{self.port}")
         given = {"nano_usd": CREDIT_NANO_USD, "rpm": RPM, "concurrency": CONCURRENCY}
-        return [registrar.tenant(**given) for _ in range(ACCOUNTS)]
+        tenants = [registrar.tenant(**given) for _ in range(ACCOUNTS)]
+        with closing(psycopg2.connect(self.database_url)) as connection, connection:
+            cursor = connection.cursor()
+            for number, (scope, period, action) in enumerate(BUDGETS):
+                cursor.execute(
+                    "INSERT INTO budgets (id, account_id, name, scope, limit_nano_usd, period,"
+                    " action, made_by) SELECT 'bud_' || %(number)s || id, id, %(number)s,"
+                    " %(scope)s, %(limit)s, %(period)s, %(action)s, 'operator' FROM accounts",
+                    {
+                        "number": str(number),
+                        "scope": scope,
+                        "limit": CREDIT_NANO_USD,
+                        "period": period,
+                        "action": action,
+                    },
+                )
+        return tenants
 
 
 @asynccontextmanager
