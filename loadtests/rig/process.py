@@ -138,7 +138,8 @@ class Process:
 
     def _hear(self, line: str) -> None:
         self._lines.append(line)
-        self._unread.put(line)
+        if self._unread.qsize() < LINES_KEPT:  # of a load that lasts, nobody reads them
+            self._unread.put(line)
         if self._is_heard and not line.startswith("ready "):
             sys.stderr.write(f"{line}\n")
 
