@@ -13,7 +13,13 @@ import pytest
 from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.connection_pool import IDLE_SECONDS
-from channels.http.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connected, in_turn
+from channels.http.dialer import (
+    DNS_CACHE_SECONDS,
+    AddressRefused,
+    SocketAddress,
+    first_connected,
+    in_turn,
+)
 from channels.http.interfaces import UpstreamRequest
 from channels.http.origin import Origin, ParsedUrl, address_of
 from channels.http.request_head import head_of
@@ -107,6 +113,31 @@ def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
             assert len(requested) == 3
 
     run(scenario(), timeout_seconds=300)
+
+
+@pytest.mark.parametrize("judges_all", [False, True])
+def test_a_name_with_a_refused_address_is_refused_where_all_are_judged(judges_all: bool) -> None:
+    async def scenario() -> None:
+        loop: Any = asyncio.get_running_loop()
+        hosts = ["127.0.0.1", "127.0.0.2"]
+
+        async def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in hosts]
+
+        loop.getaddrinfo = getaddrinfo
+        http = HttpClient(
+            connect_seconds=5, allows=lambda one: one == "127.0.0.1", judges_all=judges_all
+        )
+        async with RawServer(answering) as server:
+            there = UpstreamRequest("POST", f"http://up.example:{server.port}/", (), b"{}")
+            if judges_all:
+                with pytest.raises(AddressRefused):
+                    await http.open(there)
+                hosts.pop()
+            assert await (await http.open(there)).read(10) == b"{}"
+            await http.close()
+
+    run(scenario())
 
 
 async def test_idle_connection_is_closed_after_its_time() -> None:

@@ -91,6 +91,12 @@ BAD_VALUES = [
     ("messages_versions: [2023 06]", 1, "messages_versions[0]", '"2023 06"', "ASCII", ""),
     ("cors_origins: ['app://a/']", 1, "cors_origins[0]", "a/", "without a path", ""),
     ("admin_hosts: ['gw:9090']", 1, "admin_hosts[0]", '"gw:9090"', "without a port", ""),
+    ("webhooks: {allow: [10.1.0.1/16]}", 1, "webhooks.allow[0]", "10.1.0.1/16", "", "bits behind"),
+    ("webhooks: {allow: ['gw:9090']}", 1, "webhooks.allow[0]", '"gw:9090"', "without a port", ""),
+    ("webhooks: {allow: [10.1.0]}", 1, "webhooks.allow[0]", "10.1.0", "a network", ""),
+    ("webhooks: {allow: [a b]}", 1, "webhooks.allow[0]", '"a b"', "a network", ""),
+    (f"webhooks: {{retry_seconds: {[1] * 51}}}", 1, "webhooks.retry_seconds", "51", "most 50", ""),
+    ("webhooks: {retry_seconds: [0]}", 1, "webhooks.retry_seconds[0]", "0", "above 0", ""),
     ("messages_versions: []", 1, "messages_versions", "an empty list", "at least 1", ""),
     # truth values
     (model("callable: 1"), 10, "models[0].callable", "1", "true or false", ""),
