@@ -60,7 +60,7 @@ class Watch:
             return self.deployment.query(command.replace("...", f"'{self.values['CALL']}'"))
         words = shlex.split(command)[1:]
         of_noun = self.values.get(words[0], "")
-        meant = {"ID": of_noun, "FILE": of_noun, "CALL": self.values["CALL"], "N": "60"}
+        meant = {"ID": of_noun, "FILE": of_noun, "CALL": self.values["CALL"], "N": "60", "X": "5"}
         return self.deployment.gw(*(meant.get(word, word) for word in words))
 
 
@@ -80,9 +80,12 @@ def watch(postgres: PostgresForTests) -> Iterator[Watch]:
         assert film.status == 200, film
         usage = folder / "usage.json"
         usage.write_text(json.dumps(NO_USAGE), encoding="utf-8")
+        words = ("--name=all", "--scope=account", "--period=day", "--limit-usd=5")
+        budget = h.gw("budget", "create", "--account", h.account, *words)
         yield Watch(
             h,
             {
+                "budget": budget["id"],
                 "CALL": call,
                 "account": h.account,
                 "check-config": str(h.config),

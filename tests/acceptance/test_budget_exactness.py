@@ -1,0 +1,208 @@
+"""What a budget has room for is admitted, and nothing else: over processes, kills and changes.
+
+A call costs what it holds, so that what is admitted can be counted.
+"""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from actors.wallet.money import NANO_PER_USD, format_usd
+from loadtests.rig.deployment import Deployment, deployment, model
+from loadtests.rig.response import Disconnected
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
+from tests.acceptance.budgets import current, make
+
+pytestmark = pytest.mark.long
+
+COST = NANO_PER_USD // 100  # of a call, and what it holds
+TOKENS = 10
+# Nothing but what comes out costs anything, and all that may come out does.
+MODELS = [model("sim-model", "one", price={"input": "0", "output": "1000"})]
+SIM = {"usage": {"input": 1, "output": TOKENS}}
+AT_ONCE = 24
+RECOVERED_SECONDS = 30.0
+
+
+def usd(calls: int) -> str:
+    """What so many calls cost."""
+    return format_usd(calls * COST)
+
+
+def ask(tenant: Tenant, headers: Mapping[str, str] | None = None, **sim: Any) -> int:
+    """The status of one call; 0: its process died."""
+    try:
+        reply = tenant.client.chat(max_tokens=TOKENS, sim={**SIM, **sim}, headers=headers)
+    except (Disconnected, ConnectionError):
+        return 0
+    return 0 if reply.is_broken else reply.status
+
+
+def flood(tenant: Tenant, calls: int, headers: Mapping[str, str] | None = None) -> Counter[int]:
+    """The statuses of so many calls at once."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return Counter(pool.map(lambda _: ask(tenant, headers), range(calls)))
+
+
+def assert_proved(h: Deployment) -> None:
+    """No sum is off, none has passed its limit, and no refusal was for nothing."""
+    assert h.gw("ledger", "verify")["faults"] == []
+    for name in ("gw_budget_overshoot_usd", "gw_budget_phantom_refusals"):
+        assert set(h.metrics(name).values()) <= {0.0}, name
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_parallel_calls_are_admitted_as_budgets_have_room(
+    database_url: str, tmp_path: Path, processes: int
+) -> None:
+    with deployment(database_url, tmp_path, processes=processes, models=MODELS) as h:
+        tenant = h.tenant(nano_usd=100 * NANO_PER_USD)
+        made = make(h, tenant, limit_usd=usd(57), period="month")
+        each = make(h, tenant, name="each", scope="every_end_user", limit_usd=usd(20), period="day")
+        found = flood(tenant, 60, {"x-gateway-end-user": "ann"})
+        assert found == {200: 20, 402: 40}
+        assert flood(tenant, 30, {"x-gateway-end-user": "bob"}) == {200: 20, 402: 10}
+        # Of the first budget 17 are left, and calls for nobody match it alone.
+        assert flood(tenant, 40) == {200: 17, 402: 23}
+        shown = current(h, made["id"])
+        assert (shown["spent"], shown["held"], shown["remaining"]) == (57 * COST, 0, 0)
+        for name in ("ann", "bob"):
+            assert current(h, each["id"], "--subject", name)["spent"] == 20 * COST
+        assert_proved(h)
+
+
+def test_a_run_has_one_ceiling_over_processes_and_keys(database_url: str, tmp_path: Path) -> None:
+    with deployment(database_url, tmp_path, processes=3, models=MODELS) as h:
+        tenant = h.tenant(nano_usd=100 * NANO_PER_USD)
+        other = h.another(tenant)
+        run = {"x-gateway-run": "r1"}
+        assert flood(tenant, 30, run) == {200: 30}  # before anybody names one, nothing counts
+        capped = {**run, "x-gateway-run-max-usd": usd(25)}
+        with ThreadPoolExecutor(3) as pool:
+            floods = [
+                pool.submit(flood, one, 20, headers)
+                for one, headers in ((tenant, capped), (other, run), (other, capped))
+            ]
+            admitted = [one.result() for one in floods]
+        # Of the calls that name none some may have been before the ceiling.
+        named = admitted[0][200] + admitted[2][200]
+        assert named <= 25 <= named + admitted[1][200]
+        assert flood(other, 5, run) == {402: 5}
+        assert flood(other, 5, {"x-gateway-run": "r2"}) == {200: 5}
+        assert_proved(h)
+
+
+def test_killed_processes_leave_a_budget_exact(database_url: str, tmp_path: Path) -> None:
+    limit = 150
+    with deployment(database_url, tmp_path, processes=3, models=MODELS) as h:
+        tenant = h.tenant(nano_usd=100 * NANO_PER_USD)
+        made = make(h, tenant, limit_usd=usd(limit))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            calls = [pool.submit(ask, tenant, delay_headers_ms=100) for _ in range(90)]
+            killed = [0]
+            for _ in range(2):
+                time.sleep(0.15)
+                found_pids = h.query(
+                    "SELECT pid FROM processes WHERE buried_at IS NULL AND pid <> ALL (%s) AND id"
+                    " IN (SELECT process_id FROM leases UNION SELECT process_id FROM holds)",
+                    killed,
+                )
+                for row in found_pids[:1]:
+                    os.kill(row["pid"], signal.SIGKILL)
+                    killed.append(row["pid"])
+            found = Counter(call.result() for call in calls)
+        assert found[402] == 0, found
+        began = time.monotonic()
+        until(lambda: current(h, made["id"])["held"] == 0, what="the holds of the dead")
+        assert time.monotonic() - began < RECOVERED_SECONDS
+        spent = current(h, made["id"])["spent"]
+        assert spent is not None
+        assert spent <= limit * COST
+        left = (limit * COST - spent) // COST
+        found = flood(tenant, left + 30)
+        assert (found[200], found[402]) == (left, 30), found
+        assert_proved(h)
+
+
+def test_changed_limits_are_in_force_when_the_answer_is_there(
+    database_url: str, tmp_path: Path
+) -> None:
+    with deployment(database_url, tmp_path, processes=3, models=MODELS) as h:
+        tenant = h.tenant(nano_usd=100 * NANO_PER_USD)
+        made = make(h, tenant, limit_usd=usd(10))
+        is_over, seen = Event(), Counter[int]()
+
+        def call_on() -> None:
+            while not is_over.is_set():
+                seen[ask(tenant)] += 1
+
+        threads = [Thread(target=call_on) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        try:
+            for limit in (40, 20, 60, 0, 90, 75, 120):
+                h.gw("budget", "set", made["id"], "--limit-usd", usd(limit))
+                before = current(h, made["id"])
+                taken = (before["spent"] or 0) + (before["held"] or 0)
+                time.sleep(0.4)
+                after = current(h, made["id"])["spent"]
+                # Calls under way are not cut, and nothing more is admitted than fits.
+                assert (after or 0) <= max(taken, limit * COST)
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()
+        assert set(seen) == {200, 402}, seen
+        spent = current(h, made["id"])["spent"] or 0
+        assert spent == seen[200] * COST
+        left = 120 - seen[200]
+        assert flood(tenant, left + 20) == Counter({200: left, 402: 20})
+        assert_proved(h)
+
+
+def next_border() -> tuple[str, float]:
+    """A time zone in which it is a minute to midnight, at most; the Unix time of its midnight."""
+    now = datetime.now(UTC)
+    minutes = (1439 - now.hour * 60 - now.minute) % 1440
+    minutes -= 1440 if minutes > 720 else 0
+    sign = "-" if minutes < 0 else "+"
+    zone = f"{sign}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+    return zone, now.replace(second=0, microsecond=0).timestamp() + 60
+
+
+def test_a_period_ends_at_its_border_and_calls_stay_in_theirs(
+    database_url: str, tmp_path: Path
+) -> None:
+    with deployment(database_url, tmp_path, processes=2, models=MODELS) as h:
+        tenant = h.tenant(nano_usd=100 * NANO_PER_USD)
+        if datetime.now(UTC).second > 40:
+            time.sleep(60 - datetime.now(UTC).second)
+        zone, border = next_border()
+        made = make(h, tenant, limit_usd=usd(30), period="day", time_zone=zone)
+        assert flood(tenant, 20) == {200: 20}
+        with ThreadPoolExecutor(5) as pool:
+            # They end when the day is over.
+            delay = round(1000 * (border - time.time())) + 2000
+            late = [pool.submit(ask, tenant, delay_headers_ms=delay) for _ in range(5)]
+            until(lambda: current(h, made["id"])["held"] == 5 * COST, what="five calls")
+            assert flood(tenant, 15) == {200: 5, 402: 10}
+            time.sleep(max(0.0, border - time.time()))
+            until(lambda: ask(tenant) == 200, what="the next day")
+            assert flood(tenant, 50) == {200: 29, 402: 21}
+            assert [one.result() for one in late] == [200] * 5
+        today = current(h, made["id"])
+        assert (today["spent"], today["held"]) == (30 * COST, 0)
+        instant = datetime.fromtimestamp(border - 1, UTC).isoformat().replace("+00:00", "Z")
+        yesterday = current(h, made["id"], "--at", instant)
+        assert (yesterday["spent"], yesterday["held"]) == (30 * COST, 0)
+        assert_proved(h)
