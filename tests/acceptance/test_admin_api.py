@@ -539,6 +539,7 @@ def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) 
         ("GET", "accounts", None),
         ("GET", f"accounts/{account}", None),
         ("PATCH", f"accounts/{account}", {"rpm_limit": 5}),
+        ("GET", f"accounts/{account}/usage?by=key", None),
         ("POST", f"accounts/{account}/topups", {"amount_usd": "1"}),
         ("POST", f"accounts/{account}/corrections", {"amount_usd": "-1", "reason": "r"}),
         ("POST", "keys/bulk", {"keys": [{"account_id": account, "name": "n"}]}),
