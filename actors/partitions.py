@@ -28,6 +28,8 @@ ROUND_SECONDS = 3600.0
 STATEMENT_SECONDS = 1800.0
 # A row is written on the day of its instant, or some days later if its call was recovered.
 VALUES_KEPT = timedelta(days=8)
+# Days of accounts that are added up in a round.
+DAYS_BUILT_MAX = 10_000
 # Jobs deleted in one transaction, and such transactions in a round.
 PURGED_JOBS_MAX = 500
 PURGES_MAX = 20
@@ -63,6 +65,7 @@ class Partitions:
         """Make missing months and drop old ones."""
         made = await self.make()
         try:
+            await self._build_days()
             kept = self._today() - VALUES_KEPT
             await self._database.execute(SQL["forget_values"], {"day": kept})
             await self._drop()
@@ -84,6 +87,13 @@ class Partitions:
             self._log.warning("partitions_postponed", error=str(error))
             return False
         return True
+
+    async def _build_days(self) -> None:
+        """Add up the days that are over, each in a transaction that locks its account."""
+        for _ in range(DAYS_BUILT_MAX):
+            row = await self._database.fetch_one(SQL["build_day"])
+            if row is None or not row[0]:
+                break
 
     async def _drop(self) -> None:
         months = self._retention_months()

@@ -2,6 +2,10 @@
 -- Make the call log's partitions for the month of this day and the next two, and for the rows in the default one.
 SELECT call_logs_make_partitions(%s::date, 3)
 
+-- build_day --
+-- Add up one day that is over; whether there was one.
+SELECT attributed_build_day()
+
 -- forget_values --
 -- Delete the values that rows of days before this one could have, and their numbers.
 WITH counts AS (DELETE FROM attribution_counts WHERE day < %(day)s)

@@ -399,7 +399,7 @@ WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_to
     IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)
 
 -- attributed_is_sum_of_rows --
--- So do the sums of what rows say of whom their calls were for.
+-- So do the sums of what rows say of whom their calls were for, of the days that have such sums.
 WITH counted AS (
     SELECT account_id, m.what, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, m.value, key_id,
         count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
@@ -412,7 +412,8 @@ WITH counted AS (
     UNION ALL
     SELECT 24, account_id, what, date_bin('1 day', bucket, '2000-01-01 00:00:00+00'), value, key_id,
         sum(requests)::bigint, sum(cost), sum(input), sum(output), sum(cached)
-    FROM counted GROUP BY 2, 3, 4, 5, 6
+    FROM counted JOIN call_log_attributed_days d USING (account_id)
+    WHERE d.day = (bucket AT TIME ZONE 'UTC')::date GROUP BY 2, 3, 4, 5, 6
 )
 SELECT account_id, hours, bucket::text, what, key_id, r.requests, e.requests, r.cost_nano_usd, e.cost::bigint
 FROM expected e

@@ -38,6 +38,7 @@ BEGIN
     DELETE FROM call_log_attributed r
     WHERE r.bucket >= month::timestamp AT TIME ZONE 'UTC'
       AND r.bucket < (month + interval '1 month') AT TIME ZONE 'UTC';
+    DELETE FROM call_log_attributed_days d WHERE d.day >= month AND d.day < month + interval '1 month';
     DELETE FROM call_log_margins m WHERE m.day >= month AND m.day < month + interval '1 month';
     -- A month that had been dropped before is made again when a row of it is written late.
     INSERT INTO call_log_dropped AS d VALUES (month, row_count, cost_nano_usd)

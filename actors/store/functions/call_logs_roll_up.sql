@@ -22,18 +22,37 @@ BEGIN
     IF to_regclass('call_log_attributed') IS NOT NULL THEN
         IF EXISTS (SELECT FROM new_rows WHERE attribution IS NOT NULL) THEN
             INSERT INTO call_log_attributed AS r
-            SELECT n.account_id, g.hours, m.what, date_bin(g.width, n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
+            SELECT n.account_id, 1, m.what, date_bin('1 hour', n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
                 count(*), sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
             FROM new_rows n
             CROSS JOIN LATERAL attribution_members(n.attribution) m
-            CROSS JOIN (VALUES (1::smallint, interval '1 hour'), (24::smallint, interval '1 day')) g(hours, width)
-            GROUP BY 1, 2, 3, 4, 5, 6
+            WHERE n.attribution IS NOT NULL
+            GROUP BY 1, 3, 4, 5, 6
             ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
                 requests = r.requests + excluded.requests,
                 cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
                 input_tokens = r.input_tokens + excluded.input_tokens,
                 output_tokens = r.output_tokens + excluded.output_tokens,
                 cached_tokens = r.cached_tokens + excluded.cached_tokens;
+            -- A day that is over has sums of its own (`attributed_build_day`); few rows are of one.
+            IF EXISTS (SELECT FROM call_log_attributed_days d
+                WHERE d.account_id IN (SELECT account_id FROM new_rows)
+                    AND d.day >= (SELECT (min(created_at) AT TIME ZONE 'UTC')::date FROM new_rows)) THEN
+                INSERT INTO call_log_attributed AS r
+                SELECT n.account_id, 24, m.what, date_bin('1 day', n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
+                    count(*), sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
+                FROM new_rows n
+                JOIN call_log_attributed_days d ON d.account_id = n.account_id AND d.day = (n.created_at AT TIME ZONE 'UTC')::date
+                CROSS JOIN LATERAL attribution_members(n.attribution) m
+                WHERE n.attribution IS NOT NULL
+                GROUP BY 1, 3, 4, 5, 6
+                ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
+                    requests = r.requests + excluded.requests,
+                    cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
+                    input_tokens = r.input_tokens + excluded.input_tokens,
+                    output_tokens = r.output_tokens + excluded.output_tokens,
+                    cached_tokens = r.cached_tokens + excluded.cached_tokens;
+            END IF;
         END IF;
     END IF;
     IF TG_OP = 'INSERT' AND to_regclass('event_call_readers') IS NOT NULL THEN

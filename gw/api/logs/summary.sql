@@ -75,9 +75,24 @@ FROM ranked WHERE rank > %(most)s HAVING count(*) > 0
         -- Of ten thousand values in a month that is half a million rows: each is multiplied once.
         SELECT value, total_of(requests) AS requests, total_of(cost_nano_usd) AS cost, total_of(input_tokens) AS input,
             total_of(output_tokens) AS output, total_of(cached_tokens) AS cached
-        FROM call_log_attributed
-        WHERE account_id = %(account)s AND hours = p.hours AND what = %(what)s AND bucket >= p.start AND bucket < p.stop
-            AND (%(key)s IS NULL OR key_id = %(key)s)
+        FROM (
+            SELECT * FROM call_log_attributed
+            WHERE account_id = %(account)s AND hours = p.hours AND what = %(what)s AND bucket >= p.start AND bucket < p.stop
+                AND (%(key)s IS NULL OR key_id = %(key)s)
+            UNION ALL
+            -- The hours of days that have no sums yet.
+            SELECT h.* FROM generate_series(p.start, p.stop - interval '1 day', '1 day') AS day (start)
+            CROSS JOIN LATERAL (
+                SELECT * FROM call_log_attributed
+                WHERE account_id = %(account)s AND hours = 1 AND what = %(what)s
+                    AND bucket >= day.start AND bucket < day.start + interval '1 day'
+                    AND (%(key)s IS NULL OR key_id = %(key)s)
+                OFFSET 0
+            ) h
+            WHERE p.hours = 24 AND NOT EXISTS (
+                SELECT FROM call_log_attributed_days d
+                WHERE d.account_id = %(account)s AND d.day = (day.start AT TIME ZONE 'UTC')::date)
+        ) s
         GROUP BY value
     ) r
     WHERE p.hours > 0

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -21,7 +22,7 @@ from gw.keys.end_users import EndUserKey
 from tests.integration.logs.model import see
 from tests.integration.logs.table import NOW, Table, fill
 from tests.support.call_log import Row
-from tests.support.rows import cases
+from tests.support.rows import each
 
 END_USERS = EndUserKey(b"a key for tests only")
 SEAL = CursorSeal(b"k" * 32)
@@ -53,6 +54,17 @@ def some_rows(count: int = 400) -> list[Row]:
     ]
 
 
+async def build_days(table: Table) -> None:
+    """Add up the days that are over, as if their values had been stored by the ledger."""
+    await table.database.execute(
+        "INSERT INTO attribution_counts (account_id, day, what, stored)"
+        " SELECT DISTINCT account_id, (bucket AT TIME ZONE 'UTC')::date, what, 1"
+        " FROM call_log_attributed ON CONFLICT DO NOTHING"
+    )
+    while (await table.database.fetch_all("SELECT attributed_build_day()"))[0][0]:
+        pass
+
+
 def value_of(row: Row, what: str) -> str | None:
     said = row.attribution or {}
     if what.startswith("label."):
@@ -75,9 +87,12 @@ async def listed(table: Table, query: str) -> list[int]:
         read = replace(read, after=PagePosition(last.created_at, last.id))
 
 
-def test_a_list_has_the_rows_that_match_all_filters(table: Table) -> None:
+@each("are_built", [False, True])
+def test_a_list_has_the_rows_that_match_all_filters(table: Table, are_built: bool) -> None:
     async def main() -> None:
         rows = await fill(table.database, some_rows())
+        if are_built:
+            await build_days(table)
         wanted: Mapping[str, Callable[[Row], bool]] = {
             "end_user=bob, the elder": lambda row: value_of(row, "end_user") == "bob, the elder",
             "end_user=ann": lambda row: value_of(row, "end_user") in ("ann", DIGEST),
@@ -156,10 +171,25 @@ GROUPS: Mapping[str, Callable[[Row], Any]] = {
 }
 
 
-@cases("window", "period=today", "period=7d", "from=2026-10-31T07:20:00Z&to=2026-11-02T13:59:59Z")
-def test_groups_add_up_to_the_total(table: Table, window: str) -> None:
+@each(
+    "window, are_built",
+    list(
+        product(
+            (
+                "period=today",
+                "period=7d",
+                "from=2026-10-31T07:20:00Z&to=2026-11-02T13:59:59Z",
+                "from=2026-10-31&to=2026-11-01",
+            ),
+            (False, True),
+        )
+    ),
+)
+def test_groups_add_up_to_the_total(table: Table, window: str, are_built: bool) -> None:
     async def main() -> None:
         rows = await fill(table.database, some_rows())
+        if are_built:
+            await build_days(table)
         for by, group_of in GROUPS.items():
             for scope in ("key", "account"):
                 asked = parse_qs_bytes(f"{window}&by={by}&scope={scope}")

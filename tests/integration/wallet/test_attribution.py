@@ -69,8 +69,8 @@ async def test_every_kind_of_row_says_whom_its_call_was_for(database_url: str) -
             "labels": dict(ALL.labels),
         }
         assert await rows(database) == [whole, whole, None, whole, None]
-        assert await sums(database, "end_user") == {(1, ALL.end_user): 3, (24, ALL.end_user): 3}
-        assert await sums(database, "label.team") == {(1, "a"): 3, (24, "a"): 3}
+        assert await sums(database, "end_user") == {(1, ALL.end_user): 3}
+        assert await sums(database, "label.team") == {(1, "a"): 3}
         assert (await verify(database)).faults == []
         # A row without it has the digest of a program that knew of none.
         before = await database.fetch_all(
@@ -116,7 +116,7 @@ async def test_more_values_than_a_day_stores_are_other_whoever_writes_them(
         stored = [one["end_user"] for one in await rows(database)]
         assert stored == ["u0", "u1", "u2", "u0", "u3", "other", "other", "other", "u1"]
         assert {one["labels"]["k"] for one in await rows(database)} == {"v0", "v1"}
-        assert (await sums(database, "end_user"))[24, "other"] == 3
+        assert (await sums(database, "end_user"))[1, "other"] == 3
         # The next day begins anew; each kind counts for itself, and each label's key.
         await made(
             database,
@@ -183,3 +183,43 @@ async def test_a_correction_moves_the_sums_and_keeps_whom_it_was_for(database_ur
         assert (await verify(database)).faults == []
         await database.execute("DELETE FROM call_logs")
         assert await sums(database, "run") == {}
+
+
+async def build_days(database: Database) -> int:
+    """Add up the days that are over; how many there were."""
+    built = 0
+    while (await database.fetch_all("SELECT attributed_build_day()"))[0][0]:
+        built += 1
+    return built
+
+
+async def test_a_day_that_is_over_is_added_up_once_and_takes_what_comes_late(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        await made(database, of(1), of(2), at=MIDNIGHT + 1)
+        await made(database, of(3), at=MIDNIGHT + DAY)
+        assert await sums(database, "run") == {(1, "r/1"): 3}
+        assert await build_days(database) == 2
+        assert await build_days(database) == 0
+        assert await sums(database, "run") == {(1, "r/1"): 3, (24, "r/1"): 3}
+        assert (await verify(database)).faults == []
+        late = Attribution(run="late", labels={"new": "1"})
+        await made(database, of(4), of(5, late), at=MIDNIGHT + 7)
+        assert await sums(database, "run") == {
+            **{(hours, "r/1"): 4 for hours in (1, 24)},
+            **{(hours, "late"): 1 for hours in (1, 24)},
+        }
+        assert (await sums(database, "label.new")) == {(1, "1"): 1, (24, "1"): 1}
+        assert (await verify(database)).faults == []
+        await database.execute("DELETE FROM call_logs")
+        assert await sums(database, "run") == {}
+
+
+async def test_a_day_of_now_is_not_over(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        ((now,),) = await database.fetch_all("SELECT extract(epoch FROM now())::float8")
+        await made(database, of(1), at=now)
+        assert await build_days(database) == 0
