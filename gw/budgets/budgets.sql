@@ -69,6 +69,7 @@ SELECT s.subject, s.period_from, s.period_to, s.spent_nano_usd, s.held_nano_usd,
 FROM budgets b
 CROSS JOIN LATERAL budget_period(b.period, b.time_zone, b.starts_at, coalesce(%(instant)s::timestamptz, clock_timestamp())) p
 JOIN budget_sums s ON s.account_id = b.account_id AND s.budget_id = b.id AND s.period_from = p.period_from
+    AND s.budget_id <> 'run' -- as its index has it
 WHERE b.id = %(id)s
     AND (%(spent)s::bigint IS NULL OR (-s.spent_nano_usd, s.subject) > (-%(spent)s::bigint, %(subject)s))
 ORDER BY s.spent_nano_usd DESC, s.subject LIMIT %(limit)s

@@ -5,6 +5,7 @@ FROM unnest(%(ids)s::text[], %(periods)s::timestamptz[]) AS b (id, period_from)
 CROSS JOIN LATERAL (
     SELECT subject, spent_nano_usd, held_nano_usd FROM budget_sums
     WHERE account_id = %(account)s AND budget_id = b.id AND period_from = b.period_from
+        AND budget_id <> 'run' -- as its index has it
     ORDER BY spent_nano_usd + held_nano_usd DESC, subject LIMIT %(limit)s
 ) s
 

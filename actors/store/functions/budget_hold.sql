@@ -103,8 +103,9 @@ BEGIN
     END IF;
     UPDATE budget_sums s SET held_nano_usd = s.held_nano_usd + t.amount, last_hold_at = clock_timestamp(),
         bound_nano_usd = CASE WHEN t.amount > 0 THEN t.most ELSE s.bound_nano_usd END
-    FROM unnest(ids, subjects, begins, amounts, limits) AS t(id, subject, begins, amount, most)
-    WHERE s.account_id = ANY (ARRAY[p_account]) AND s.budget_id = ANY (ARRAY[t.id])
+    FROM unnest(array_fill(p_account, ARRAY[cardinality(ids)]), ids, subjects, begins, amounts, limits)
+        AS t(account_id, id, subject, begins, amount, most)
+    WHERE s.account_id = ANY (ARRAY[t.account_id]) AND s.budget_id = ANY (ARRAY[t.id])
         AND s.subject = ANY (ARRAY[t.subject]) AND s.period_from = ANY (ARRAY[t.begins]);
     RETURN json_build_object('held', array_to_json(taken), 'warned', array_to_json(warned));
 END $$;

@@ -303,3 +303,33 @@ async def test_a_correction_books_to_the_same_sums_without_passing_the_limit(
         # What it held is held by another: the rest of its true cost is excess.
         assert await sums_of(database) == {(NODE, ""): (70, 90, 0, 60)}
         await end(database, 2, 0)
+
+
+async def test_a_batch_reads_no_other_subjects_sum(database_url: str) -> None:
+    """By a plan that was made while there was none."""
+    async with ledger(database_url) as database:
+        await make_node(database, 10**6, scope="every_end_user", period="day")
+
+        async def call(number: int) -> None:
+            mine = [NodeHold(NODE, f"user {number}", 10)]
+            assert (await hold(database, node_hold(number, 10, mine))).refused == {}
+            await end(database, number, 10)
+
+        for number in range(1, 8):
+            await call(number)
+        await database.execute(
+            "INSERT INTO budget_sums (account_id, budget_id, subject, period_from, period_to)"
+            " SELECT account_id, budget_id, 'other ' || n, period_from, period_to"
+            " FROM budget_sums, generate_series(1, 3000) n WHERE subject = 'user 1'"
+        )
+        read = (
+            "SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid))::bigint FROM pg_index"
+            " WHERE indrelid = 'budget_sums'::regclass"
+        )
+        async with database.transaction() as session:
+            mine = [NodeHold(NODE, "user 8", 10)]
+            batch = Batch(holds=[node_hold(8, 10, mine)])
+            await apply(session, PROCESS, batch)
+            await apply(session, PROCESS, Batch(settlements=[settle(8, 10)]))
+            ((found,),) = await session.fetch_all(read)
+        assert 0 < found < 60
