@@ -45,6 +45,9 @@ class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
         for key, value in self.labels.items():
             yield f"label.{key}", value
 
+    def __repr__(self) -> str:
+        return f"<Attribution {', '.join(what for what, _ in self.values())}>"  # it is logged
+
     def __bool__(self) -> bool:
         return bool(self.end_user or self.session or self.run or self.labels)
 

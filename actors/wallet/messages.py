@@ -328,6 +328,11 @@ class Settle(Struct, frozen=True, kw_only=True, gc=False):
     outcome: Outcome | None = None
     exceeding: int = 0
 
+    def __repr__(self) -> str:
+        # Without what is encoded: it names the end user, and this is logged.
+        shown = f"{self.facts!r}, {self.cost_nano_usd}, {self.outcome!r}"
+        return f"{type(self).__name__}({shown})"
+
 
 class Void(Settle, frozen=True, kw_only=True):
     """Release the hold of a call, if any, whose caller was never notified of it.

@@ -4,13 +4,16 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from actors.wallet.attribution import NOBODY, Attribution
+from actors.wallet.rows import encode_settlement
 from channels.conversation import members_in
 from channels.families import FAMILIES, MESSAGES
 from gw.calls.attribution import EndUsers, end_user_in, read_headers
 from gw.errors import GatewayError
 from gw.keys.end_users import EndUserKey, is_digest
+from tests.support.ledger_values import outcome, settle
 from tests.support.rows import each
 
 UUID = "0198b3a1-2c3d-4e5f-8a9b-0c1d2e3f4a5b"
@@ -128,6 +131,15 @@ def test_what_is_kept_of_a_name_is_the_operators_choice() -> None:
     for name in ("x" * 257, "a\nb", "\ud800"):
         assert is_digest(plain.kept("acct_1", name) or "")
     assert plain.kept("acct_1", "") is plain.kept("acct_1", None) is None
+
+
+def test_no_line_of_the_log_names_an_end_user() -> None:
+    of = Attribution(end_user="zoe-17", run="r-of-zoe-17", labels={"team": "of-zoe-17"})
+    settled = settle(1, 5)
+    named = encode_settlement(replace(settled.facts, attribution=of), outcome(5))
+    assert b"zoe-17" in named.row
+    assert "zoe-17" not in repr(named)
+    assert repr(of) == "<Attribution end_user, run, label.team>"
 
 
 def test_a_body_that_is_no_json_names_nobody() -> None:
