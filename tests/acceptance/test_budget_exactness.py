@@ -18,6 +18,7 @@ import pytest
 
 from actors.wallet.money import NANO_PER_USD, format_usd
 from loadtests.rig.deployment import Deployment, deployment, model
+from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.response import Disconnected
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
@@ -206,3 +207,37 @@ def test_a_period_ends_at_its_border_and_calls_stay_in_theirs(
         yesterday = current(h, made["id"], "--at", instant)
         assert (yesterday["spent"], yesterday["held"]) == (30 * COST, 0)
         assert_proved(h)
+
+
+def test_while_the_database_is_away_calls_go_on_as_far_as_budgets_are_leased(
+    database_url: str, postgres: PostgresForTests, tmp_path: Path
+) -> None:
+    with deployment(database_url, tmp_path, models=MODELS) as h:
+        tenant = h.tenant(nano_usd=1000 * NANO_PER_USD)
+        made = make(h, tenant, limit_usd=usd(400), period="month")
+        until(
+            lambda: ask(tenant) == 200 and leased(h, made["id"]) > 3 * COST,
+            what="a lease of the budget",
+        )
+        with postgres.away(database_url):
+            found = Counter(ask(tenant) for _ in range(3))
+            assert found == {200: 3}, found
+            until(lambda: ask(tenant) == 503, what="the end of the lease")
+        until(lambda: ask(tenant) == 200, what="the ledger again")
+        h.settled(tenant)  # what was admitted meanwhile
+        shown = current(h, made["id"])
+        spent = shown["spent"] or 0
+        assert shown["held"] == 0
+        left = 400 - spent // COST
+        assert flood(tenant, left + 20) == Counter({200: left, 402: 20})
+        assert_proved(h)
+
+
+def leased(h: Deployment, budget_id: str) -> int:
+    """Nano-USD of a budget that processes lease."""
+    (row,) = h.query(
+        "SELECT coalesce(sum(amount_nano_usd), 0)::bigint AS sum FROM budget_leases"
+        " WHERE budget_id = %s",
+        budget_id,
+    )
+    return int(row["sum"])
