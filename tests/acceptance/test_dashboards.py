@@ -40,6 +40,7 @@ from tests.support.monitoring import (
 )
 from tests.support.packaged import PROMETHEUS as PROGRAMS
 from tests.support.packaged import programs
+from tests.support.receiver import Answer, Receiver
 
 pytestmark = pytest.mark.long
 
@@ -171,6 +172,7 @@ def _started(config: Path, folder: Path) -> tuple[subprocess.Popen[bytes], Prome
 
 
 PROCESSES = 2
+LOCAL_WEBHOOKS: dict[str, Any] = {"webhooks": {"allow": ["127.0.0.0/8"]}}
 ROUNDS_MAX = 12
 
 # What nothing in these calls makes happen: a metric, or one as it is selected.
@@ -186,6 +188,7 @@ RIGHTLY_EMPTY = {
     "gw_files_freed_total": "no connection has to give way",
     "gw_task_lengths_doubted_total": "every length is one of a film",
     "gw_usage_doubted_total": "every count is possible",
+    "gw_attribution_other_total": "no account has so many values in a day",
 }
 
 
@@ -237,13 +240,18 @@ def watched(
     with (
         temporary_folder() as folder,
         postgres.database() as url,
-        deployment(url, folder, processes=PROCESSES, **SETTINGS) as h,
+        Receiver() as receiver,
+        deployment(url, folder, processes=PROCESSES, **SETTINGS, **LOCAL_WEBHOOKS) as h,
         running_prometheus(
             tmp_path_factory.mktemp("prometheus"), h.gateway.admin_url
         ) as prometheus,
     ):
         who = callers(h, tmp_path_factory.mktemp("bases"))
         h.gw("ledger", "verify")
+        words = ["--name", "all", "--scope", "account", "--limit-usd", "5000", "--period", "month"]
+        h.gw("budget", "create", "--account", who.rich.account, *words)
+        receiver.answer = lambda _: Answer(500 if len(receiver.received) % 2 else 204)
+        h.gw("webhook", "create", "--url", receiver.url)
         for number in range(ROUNDS_MAX):
             call_everything(h, who, number=number)
             h.gateway.popen.send_signal(signal.SIGHUP)

@@ -30,7 +30,7 @@ JOB = "vid_1"
 AFRESH = f"""
 {entry_guards("DISABLE")}; ALTER TABLE key_views DISABLE TRIGGER USER;
 TRUNCATE entries, holds, jobs, job_polls, call_logs, call_log_rollups, recovered_calls;
-TRUNCATE key_spend, keys, accounts CASCADE;
+TRUNCATE events, events_written; TRUNCATE key_spend, keys, accounts CASCADE;
 {entry_guards("ENABLE")}; ALTER TABLE key_views ENABLE TRIGGER USER;
 """
 
