@@ -54,9 +54,14 @@ def test_a_run_over_a_network_has_its_delay_or_says_why_there_is_none(tmp_path: 
     lines = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     (columns,) = [line for line in lines if "p50 ms" in line]
     rows = {line[1]: line for line in lines if len(line) == len(columns)}
-    for name in ("rig alone", "bare proxy", "gateway"):
-        middle = rows[name][columns.index("p50 ms")].split()[0]
-        assert float(middle) >= 1.0, name  # there and back over two cables
+    # On a machine with other work no call may end within a window, which then states none.
+    medians = [
+        float(stated)
+        for name in ("rig alone", "bare proxy", "gateway")
+        if (stated := rows[name][columns.index("p50 ms")].split()[0]) != "–"
+    ]
+    assert medians
+    assert min(medians) >= 1.0  # there and back over two cables
 
 
 CHAOS_SECONDS = 240  # of a machine that has other work
