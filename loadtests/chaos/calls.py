@@ -117,6 +117,12 @@ class Call:
         return "answered" if is_finished else "interrupted"
 
     @property
+    def is_behind_another(self) -> bool:
+        """Whether it was refused for a request of the same idempotency key without an answer."""
+        body = self.response.body
+        return self.is_keyed and self.response.status == 409 and b"idempotency_in_flight" in body
+
+    @property
     def is_keyed(self) -> bool:
         """Has it an idempotency key?"""
         return bool(self.sent.idempotency_key)

@@ -223,7 +223,10 @@ def _of_call(
 def _of_outcome(call: Call, terms: Terms, *, has_rows: bool) -> Iterator[str]:
     if call.outcome == "hung":
         yield "nothing came of it in a minute"
-    elif call.outcome not in ("answered", *terms.may):
+    elif call.outcome not in ("answered", *terms.may) and not (
+        # The first request of its key was lost with its process, which is not buried yet.
+        call.is_behind_another and "unanswered" in terms.may
+    ):
         yield f"not to be seen in this fault: {short(call)}"
     if call.outcome == "refused":
         if why := call.unclean():
