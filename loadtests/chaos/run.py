@@ -185,7 +185,9 @@ def _of_log(lines: Sequence[str]) -> list[str]:
             if line.startswith(COMMAND_LINES):
                 continue
             action, level = "a line that is none of the log's", "critical"
-        if level == "critical" or action in DEFECTS:
+        # A request that failed for a database that does not answer is a warning, and no defect.
+        is_outage = (action, level) == ("request_failed", "warning")
+        if level == "critical" or (action in DEFECTS and not is_outage):
             found[action] += 1
             first.setdefault(action, line)
     return [f"logged {count} times: {first[action][:600]}" for action, count in found.items()]
