@@ -15,14 +15,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from channels.dialects import common_members as common
-from channels.dialects import validation
+from channels.dialects import stated, validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option, renamed_body
-from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
-from channels.dialects.meter import fit_name
 from channels.dialects.token_counts import count_of
 from channels.errors import UpstreamMalformed
 from channels.families import DECISIONS
@@ -181,13 +179,10 @@ def read_response(body: bytes) -> DecisionResponse:
     except UNREADABLE as error:
         raise UpstreamMalformed(f"decisions that cannot be read: {error}") from error
     if bytes(response.answers)[:1] != b"[":
-        failure = failure_of(response.error)
-        if failure is None:
-            raise UpstreamMalformed("decisions without answers")
-        return DecisionResponse(error=failure)
-    usage, model = member_of(response.usage), member_of(response.model)
-    stated = usage if isinstance(usage, Mapping) else {}
+        return DecisionResponse(
+            error=stated.error_of(response.error, lacking="decisions without answers")
+        )
     return DecisionResponse(
-        model=fit_name(model) if isinstance(model, str) else None,
-        tokens=count_of(stated.get("input_tokens")),
+        model=stated.model_of(response.model),
+        tokens=count_of(stated.members_of(response.usage).get("input_tokens")),
     )

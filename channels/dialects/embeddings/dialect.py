@@ -15,14 +15,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from channels.dialects import common_members as common
-from channels.dialects import validation
+from channels.dialects import stated, validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option, renamed_body
-from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts, settings
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
-from channels.dialects.meter import fit_name
 from channels.dialects.token_counts import count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import EMBEDDINGS
@@ -150,18 +148,14 @@ def read_response(body: bytes) -> EmbeddingResponse:
         raise UpstreamMalformed(f"embeddings that cannot be read: {error}") from error
     if bytes(response.data)[:1] != b"[":
         return failed(response.error)
-    usage, model = member_of(response.usage), member_of(response.model)
-    stated = usage if isinstance(usage, Mapping) else {}
-    tokens = (count_of(stated.get(name)) for name in ("prompt_tokens", "total_tokens"))
+    usage = stated.members_of(response.usage)
+    tokens = (count_of(usage.get(name)) for name in ("prompt_tokens", "total_tokens"))
     return EmbeddingResponse(
-        model=fit_name(model) if isinstance(model, str) else None,
+        model=stated.model_of(response.model),
         tokens=next((one for one in tokens if one is not None), None),
     )
 
 
 def failed(error: msgspec.Raw) -> EmbeddingResponse:
     """Return a response that reports an error. Raises UpstreamMalformed if it has none."""
-    failure = failure_of(error)
-    if failure is None:
-        raise UpstreamMalformed("embeddings without vectors")
-    return EmbeddingResponse(error=failure)
+    return EmbeddingResponse(error=stated.error_of(error, lacking="embeddings without vectors"))

@@ -14,10 +14,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from channels.dialects import common_members as common
-from channels.dialects import validation
+from channels.dialects import stated, validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option
-from channels.dialects.error_body import failure_of
 from channels.dialects.logged_parameters import counts
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
@@ -104,7 +103,4 @@ def failure_in(body: bytes) -> str | None:
         raise UpstreamMalformed(f"a moderation that cannot be read: {error}") from error
     if bytes(response.results)[:1] == b"[":
         return None
-    failure = failure_of(response.error)
-    if failure is None:
-        raise UpstreamMalformed("a moderation without results")
-    return failure
+    return stated.error_of(response.error, lacking="a moderation without results")

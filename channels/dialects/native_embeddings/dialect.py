@@ -8,7 +8,6 @@ response states (`usageMetadata`), which older models leave out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from channels.credentials import KEY_HEADERS
-from channels.dialects import validation
+from channels.dialects import stated, validation
 from channels.dialects.address import MODEL, Address
 from channels.dialects.dialect import Dialect, model_option
 from channels.dialects.embeddings.dialect import (
@@ -25,7 +24,6 @@ from channels.dialects.embeddings.dialect import (
     EmbeddingResponse,
     failed,
 )
-from channels.dialects.error_body import member_of
 from channels.dialects.logged_parameters import counts, settings
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
@@ -157,6 +155,5 @@ def read_response(body: bytes) -> EmbeddingResponse:
         raise UpstreamMalformed(f"embeddings that cannot be read: {error}") from error
     if bytes(response.embedding)[:1] != b"{" and bytes(response.embeddings)[:1] != b"[":
         return failed(response.error)
-    usage = member_of(response.usage_metadata)
-    stated = usage if isinstance(usage, Mapping) else {}
-    return EmbeddingResponse(tokens=count_of(stated.get("promptTokenCount")))
+    usage = stated.members_of(response.usage_metadata)
+    return EmbeddingResponse(tokens=count_of(usage.get("promptTokenCount")))

@@ -15,14 +15,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from channels.dialects import common_members as common
-from channels.dialects import validation
+from channels.dialects import stated, validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option, renamed_body
-from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts, settings
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
-from channels.dialects.meter import fit_name
 from channels.dialects.token_counts import count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import RERANK
@@ -128,24 +126,19 @@ def read_response(body: bytes) -> RerankResponse:
     except UNREADABLE as error:
         raise UpstreamMalformed(f"a rerank answer that cannot be read: {error}") from error
     if bytes(response.results)[:1] != b"[" and bytes(response.data)[:1] != b"[":
-        failure = failure_of(response.error)
-        if failure is None:
-            raise UpstreamMalformed("a rerank answer without results")
-        return RerankResponse(error=failure)
-    meta, usage = _object(member_of(response.meta)), _object(member_of(response.usage))
-    billed, counted = _object(meta.get("billed_units")), _object(meta.get("tokens"))
+        return RerankResponse(
+            error=stated.error_of(response.error, lacking="a rerank answer without results")
+        )
+    meta, usage = stated.members_of(response.meta), stated.members_of(response.usage)
+    billed = stated.object_of(meta.get("billed_units"))
+    counted = stated.object_of(meta.get("tokens"))
     tokens = (
         count_of(usage.get("total_tokens")),
         count_of(billed.get("input_tokens")),
         count_of(counted.get("input_tokens")),
     )
-    model = member_of(response.model)
     return RerankResponse(
-        model=fit_name(model) if isinstance(model, str) else None,
+        model=stated.model_of(response.model),
         searches=count_of(billed.get("search_units")),
         tokens=next((one for one in tokens if one is not None), None),
     )
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}

@@ -1,0 +1,38 @@
+"""What a whole response that is forwarded unread states beside its content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Raw
+
+from channels.dialects.error_body import failure_of, member_of
+from channels.dialects.meter import fit_name
+from channels.errors import UpstreamMalformed
+
+
+def object_of(value: object) -> Mapping[str, object]:
+    """Return a value that is an object; an empty one in place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def members_of(raw: Raw) -> Mapping[str, object]:
+    """Return the members of an object; none of anything else."""
+    return object_of(member_of(raw))
+
+
+def model_of(raw: Raw) -> str | None:
+    """Return the name of the model that served."""
+    name = member_of(raw)
+    return fit_name(name) if isinstance(name, str) else None
+
+
+def error_of(raw: Raw, *, lacking: str) -> str:
+    """Return the message of the error in a response without content.
+
+    Raises UpstreamMalformed, which says what is lacking, if it has none either.
+    """
+    failure = failure_of(raw)
+    if failure is None:
+        raise UpstreamMalformed(lacking)
+    return failure
