@@ -32,6 +32,14 @@ from msgspec import Struct, field
 from actors.clock import Clock
 from actors.limits.idle_sweep import IdleSweep
 from actors.process import ProcessIdentity
+from actors.wallet.demand import (
+    DEMAND_SECONDS,
+    HOLDS_ASKED,
+    HOLDS_MIN,
+    LEASE_SECONDS,
+    REFUSED_SECONDS,
+    SILENT_SECONDS,
+)
 from actors.wallet.messages import (
     Admitted,
     CallFacts,
@@ -44,21 +52,8 @@ from actors.wallet.messages import (
 from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.node_leases import NodeLeases, NodeRow, NodesOfAccount
 
-# A lease covers the demand of so many seconds: longer than a pause of the database that calls
-# should not notice.
-LEASE_SECONDS = 8.0
-# Time constant of the decay of demand.
-DEMAND_SECONDS = 4.0
-# A lease for fewer holds is not worth its statement and what it withholds from others.
-HOLDS_MIN = 4
-# The least that is requested, for an account with occasional calls.
-HOLDS_ASKED = 8
-# After a refused lease, and after a call back, calls are held one by one.
-REFUSED_SECONDS = 1.0
+# After a call back, calls are held one by one.
 CALLED_BACK_SECONDS = 3.0
-# An account without a hold for so long returns its lease, and gets a new one only at its second
-# call.
-SILENT_SECONDS = 30.0
 # Less than the 10 s without a heartbeat after which others declare a process dead, and after which
 # they take a lease that it has not returned.
 CONFIRMED_SECONDS = 8.0

@@ -20,6 +20,14 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from actors.wallet.demand import (
+    DEMAND_SECONDS,
+    HOLDS_ASKED,
+    HOLDS_MIN,
+    LEASE_SECONDS,
+    REFUSED_SECONDS,
+    SILENT_SECONDS,
+)
 from actors.wallet.messages import (
     RUN,
     Admitted,
@@ -31,13 +39,6 @@ from actors.wallet.messages import (
 )
 from actors.wallet.money import MAX_NANO_USD
 
-# As of balances (`leases.py`).
-LEASE_SECONDS = 8.0
-DEMAND_SECONDS = 4.0
-HOLDS_MIN = 4
-HOLDS_ASKED = 8
-REFUSED_SECONDS = 1.0
-SILENT_SECONDS = 30.0
 # More nodes than this are held call by call.
 NODES_MAX = 20_000
 # So many of the least recently used are looked at for one to return.

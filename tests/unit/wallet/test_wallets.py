@@ -9,10 +9,10 @@ import pytest
 
 from actors.wallet import leases
 from actors.wallet import wallets as module
+from actors.wallet.demand import SILENT_SECONDS
 from actors.wallet.leases import (
     CALLED_BACK_SECONDS,
     CONFIRMED_SECONDS,
-    SILENT_SECONDS,
     WRITE_SECONDS,
 )
 from actors.wallet.messages import Hold, LedgerUnavailable
