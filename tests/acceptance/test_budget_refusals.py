@@ -63,6 +63,7 @@ def assert_refused(reply: Response, budget: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+# Before every other of this file: jobs that were taken ask the upstream when they like.
 @each("path, body", DOORS)
 def test_every_billed_endpoint_refuses_in_its_shape_and_asks_no_upstream(
     h: Deployment, path: str, body: Any
@@ -89,7 +90,16 @@ def test_every_billed_endpoint_refuses_in_its_shape_and_asks_no_upstream(
     assert pairs["budget"] == made["id"]
     assert (pairs["budget_limit_usd"], pairs["budget_spent_usd"]) == ("0", "0")
     assert (pairs["budget_held_usd"], pairs["budget_needed_usd"]) == ("0", found["needed"])
+
+
+@each("path, body", DOORS)
+def test_every_billed_endpoint_is_served_once_the_limit_is_raised(
+    h: Deployment, path: str, body: Any
+) -> None:
+    tenant = h.tenant()
+    made = make(h, tenant, limit_usd="0")
     h.gw("budget", "set", made["id"], "--limit-usd", "5")
+    headers = {"Content-Type": TYPE} if isinstance(body, bytes) else {}
     assert tenant.client.send("POST", path, body, headers=headers).status in (200, 201, 202)
 
 
