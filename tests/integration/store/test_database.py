@@ -230,16 +230,31 @@ async def test_statement_of_one_owner_waits_for_one_of_anothers_queue_at_most(
 
     async def search(owner: str) -> None:
         OWNER.set(owner)
-        await database.fetch_one("SELECT pg_sleep(0.01)")
+        await database.fetch_one("SELECT 1")
         ended.append(owner)
 
-    async with Database(empty_url, size=2, wait_seconds=60.0) as database:
-        many = [asyncio.create_task(search("greedy")) for _ in range(150)]
-        await asyncio.sleep(0)
-        await asyncio.create_task(search("other"))
-        assert ended.count("greedy") <= 2
-        await asyncio.gather(*many)
+    # Statements of one connection end in the order in which they have begun.
+    async with Database(empty_url, size=1, wait_seconds=60.0) as database:
+        OWNER.set("greedy")
+        async with database.transaction():
+            waiting = [asyncio.create_task(search("greedy")) for _ in range(150)]
+            waiting.append(asyncio.create_task(search("other")))
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiting)
+        assert ended.index("other") == 1
         assert database.in_use == 0
+
+
+async def test_one_of_several_connections_is_left_for_other_owners(empty_url: str) -> None:
+    async with Database(empty_url, size=2) as database:
+        OWNER.set("greedy")
+        async with database.transaction():
+            waiting = asyncio.create_task(database.fetch_one("SELECT 1"))
+            await asyncio.sleep(0)
+            OWNER.set("other")
+            assert await database.fetch_one("SELECT 1") == (1,)
+            assert not waiting.done()
+        await waiting
 
 
 async def test_statements_of_one_owner_that_wait_have_a_bound(empty_url: str) -> None:
