@@ -96,6 +96,7 @@ DECLARE
     held_nodes    json[];
     settled_nodes json[];
     is_drawn      boolean := false;
+    is_booked     boolean := false; -- what was admitted, on its nodes
     nodes         json;
     warned        json[] := '{}';
     exceeding     bigint := 0;
@@ -192,6 +193,17 @@ BEGIN
         END IF;
         IF p_settlements IS NOT NULL THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled || recovered);
+        END IF;
+        IF NOT is_drawn AND held_nodes IS NOT NULL AND p_written BETWEEN 1 AND cardinality(p_holds) - 1 THEN
+            -- What was admitted takes its room before others ask for it.
+            is_booked := true;
+            SELECT json_agg(json_build_array(x.account_id, NULL, false, x.nodes -> 1)) INTO nodes
+            FROM ROWS FROM (unnest(p_holds), unnest(held_nodes)) AS x(seq, call_id, account_id, key_id, amount, cap, nodes)
+            WHERE x.seq < p_written AND json_typeof(x.nodes) = 'array'
+                AND NOT EXISTS (SELECT FROM holds open WHERE open.call_id = ANY (ARRAY[x.call_id]));
+            IF nodes IS NOT NULL THEN
+                PERFORM budget_book(nodes);
+            END IF;
         END IF;
         IF p_unusual IS NOT NULL THEN
             -- Also the key of a voided call (no status) that recovery has settled.
@@ -290,7 +302,7 @@ BEGIN
         END LOOP;
         IF granted <> '{}' THEN
             nodes := (ledger_write_batch(p_process, NULL, NULL, p_holds, p_calls, granted, NULL, NULL, held_nodes, p_written,
-                is_drawn)).budgets;
+                is_drawn OR is_booked)).budgets;
             IF nodes IS NOT NULL THEN
                 PERFORM budget_book(nodes);
             END IF;

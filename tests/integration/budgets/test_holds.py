@@ -6,7 +6,16 @@ from uuid import UUID
 
 from actors.store.database import Database
 from actors.wallet.batch import Applied, Batch, apply
-from actors.wallet.messages import BudgetRefusal, Hold, NodeHold
+from actors.wallet.messages import (
+    Admitted,
+    BudgetRefusal,
+    HeldNode,
+    Hold,
+    LeaseChange,
+    NodeChange,
+    NodeHold,
+    NodeLease,
+)
 from actors.wallet.rows import encode_settlement, encode_void
 from actors.wallet.verify import verify
 from tests.integration.budgets.nodes import (
@@ -333,3 +342,27 @@ async def test_a_batch_reads_no_other_subjects_sum(database_url: str) -> None:
             await apply(session, PROCESS, Batch(settlements=[settle(8, 10)]))
             ((found,),) = await session.fetch_all(read)
         assert 0 < found < 60
+
+
+async def test_what_comes_in_one_batch_with_calls_admitted_in_memory_finds_their_room_taken(
+    database_url: str,
+) -> None:
+    """Room that is free beside the lease is for those that are written, and not for both."""
+    async with ledger(database_url) as database:
+        await make_node(database, 1000)
+        await database.execute("UPDATE accounts SET unleased_until = NULL")
+        node = NodeLease(ACCOUNT, NODE, "", 0.0)
+        changes = [LeaseChange(ACCOUNT, 1000)]
+        batch = Batch(changes=changes, nodes=[NodeChange(node, 250)])
+        applied = await apply(database, PROCESS, batch, 1)
+        ((*_, period_from, _, leased, _, _),) = applied.nodes
+        assert leased == 250
+        assert (await hold(database, node_hold(1, 650))).refused == {}
+
+        part = HeldNode(NODE, "", period_from, 100)
+        admitted = Admitted(node_hold(2, 1), PROCESS, 0.0, 1, (part,))
+        applied = await apply(
+            database, PROCESS, Batch(admitted=[admitted], holds=[node_hold(3, 100)]), 2
+        )
+        assert applied.refused == {0: "leased"}
+        assert await sums_of(database) == {(NODE, ""): (0, 750, 250, 0)}
