@@ -121,16 +121,19 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
     A queue is first in, first out; the queues take turns. The reader awaits between batches, so
     nothing is handled in the sender's turn (`is_free`). `key_of` names the queue of a message.
 
-    A message with a waiting caller wakes the reader at once. Others are taken along with the next
-    one of these, or after a linger time of `linger_seconds`.
+    A message with a waiting caller wakes the reader at once, and so does the `full`th that waits.
+    Others are taken along with the next one of these, or when the first of them has waited for its
+    linger time: `linger` returns that of a message in seconds.
     """
 
     __slots__ = (
         "_departure",
+        "_full",
         "_key_of",
-        "_linger_seconds",
+        "_linger",
         "_queues",
         "_ready",
+        "_shortest",
         "_size",
         "_turns",
     )
@@ -141,17 +144,20 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         *,
         capacity: int,
         key_of: Callable[[M], str],
-        linger_seconds: float,
+        linger: Callable[[M], float],
+        full: int,
     ) -> None:
         super().__init__(clock, capacity=capacity)
         self.is_free = False
         self._key_of = key_of
-        self._linger_seconds = linger_seconds
+        self._linger = linger
+        self._full = full
         self._queues: dict[str, deque[Envelope[M]]] = {}  # the queues that are not empty
         self._turns: deque[tuple[str, deque[Envelope[M]]]] = deque()
         self._size = 0
         self._ready = asyncio.Event()  # messages should be taken now
         self._departure: asyncio.TimerHandle | None = None  # end of the linger time
+        self._shortest = 0.0  # linger time of those that wait for it
 
     def __len__(self) -> int:
         return self._size
@@ -177,11 +183,13 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
             self._turns.append((name, queue))
         queue.append(Envelope(message, self._clock.monotonic(), reply))
         self._size += 1
-        if reply is not None:
+        if reply is not None or self._size >= self._full:
             self._ready.set()
-        elif self._departure is None and not self._ready.is_set():
-            loop = asyncio.get_running_loop()
-            self._departure = loop.call_later(self._linger_seconds, self._depart)
+        elif not self._ready.is_set():
+            seconds = self._linger(message)
+            if self._departure is None or seconds < self._shortest:
+                self._shortest = seconds
+                self._depart_in(seconds)
 
     def wake(self) -> None:
         """Wake the reader, though no message waits for it."""
@@ -199,6 +207,9 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         """Take the message whose turn it is; None when no message waits."""
         if not self._size:
             self._ready.clear()
+            if self._departure is not None:
+                self._departure.cancel()
+                self._departure = None
             return None
         name, queue = self._turns[0]
         envelope = queue.popleft()
@@ -234,6 +245,15 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         self._closed = True
         while (envelope := self.take_next()) is not None:
             envelope.fail(ActorStopped())
+
+    def _depart_in(self, seconds: float) -> None:
+        """Wake the reader after this time, unless it wakes before."""
+        loop = asyncio.get_running_loop()
+        if self._departure is not None:
+            if self._departure.when() <= loop.time() + seconds:
+                return
+            self._departure.cancel()
+        self._departure = loop.call_later(seconds, self._depart)
 
     def _depart(self) -> None:
         self._departure = None

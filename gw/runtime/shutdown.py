@@ -72,6 +72,7 @@ class Shutdown:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self.supervisor.stop_child("poller")  # other processes continue its jobs
                 while not self.writer.is_idle:
+                    self.writer.mailbox.wake()
                     await self.clock.sleep(0.01)
                 # The heartbeat first: its next beat would register the process again.
                 await self.supervisor.stop_child("heartbeat")

@@ -22,16 +22,17 @@ def reply() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-LINGER_SECONDS = 0.01
+SOON_SECONDS, LATER_SECONDS = 0.01, 30.0
 
 
-def queues(capacity: int = 10) -> KeyedMailbox[str]:
-    """Messages go by their first letter."""
+def queues(capacity: int = 10, full: int = 10) -> KeyedMailbox[str]:
+    """Messages go by their first letter; what begins with "z" may wait."""
     return KeyedMailbox(
         FakeClock(),
         capacity=capacity,
         key_of=lambda message: message[0],
-        linger_seconds=LINGER_SECONDS,
+        linger=lambda message: LATER_SECONDS if message.startswith("z") else SOON_SECONDS,
+        full=full,
     )
 
 
@@ -61,6 +62,44 @@ async def test_what_is_told_goes_along_with_what_is_asked_or_by_itself_after_a_m
     box.put("a2")
     box.put("b1", reply())
     assert [e.message for e in await reading] == ["a2", "b1"]
+
+
+async def test_what_may_wait_goes_with_what_may_not() -> None:
+    box = queues()
+    box.put("z1")
+    reading = asyncio.ensure_future(box.take_all())
+    await asyncio.sleep(2 * SOON_SECONDS)
+    assert not reading.done()
+    box.put("a1")
+    await asyncio.sleep(0)
+    assert not reading.done()
+    async with asyncio.timeout(LATER_SECONDS / 3):
+        assert [e.message for e in await reading] == ["z1", "a1"]
+
+
+async def test_so_many_wait_for_no_others() -> None:
+    box = queues(full=3)
+    reading = asyncio.ensure_future(box.take_all())
+    for message in ("z1", "z2"):
+        box.put(message)
+    await asyncio.sleep(0)
+    assert not reading.done()
+    box.put("z3")
+    async with asyncio.timeout(LATER_SECONDS / 3):
+        assert [e.message for e in await reading] == ["z1", "z2", "z3"]
+
+
+async def test_time_of_what_was_taken_does_not_count_for_what_comes_later() -> None:
+    box = queues()
+    box.put("a1")
+    box.wake()
+    assert [e.message for e in await box.take_all()] == ["a1"]
+    box.put("z1")
+    reading = asyncio.ensure_future(box.take_all())
+    await asyncio.sleep(3 * SOON_SECONDS)  # as long as the first would have waited
+    assert not reading.done()
+    box.wake()
+    assert [e.message for e in await reading] == ["z1"]
 
 
 async def test_nothing_is_handled_in_the_senders_turn() -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from actors.wallet import leases
+from actors.wallet import leases, writer
 from actors.wallet import wallets as module
 from actors.wallet.demand import SILENT_SECONDS
 from actors.wallet.leases import (
@@ -154,6 +154,49 @@ async def test_leased_account_waits_for_nothing_and_its_hold_is_written_with_its
         assert sorted(kinds) == ["hold"] * 5 + ["settle"] * 5
         assert b.ledger.balances[ACCOUNT] == BALANCE - 3 * 7 - 5 * 30
         assert (b.ledger.held[ACCOUNT], b.ledger.faults()) == (0, [])
+
+
+async def test_what_a_lease_covers_waits_for_a_reader_or_for_what_frees_a_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "COVERED_LINGER_SECONDS", 3600.0)
+    async with leased() as b:
+        number = iter(range(FIRST, 1000))
+
+        async def call() -> UUID:
+            who = facts(next(number))
+            await b.hold(hold(who.call_id.int))
+            b.wallets.settle(who, outcome(30))
+            return who.call_id
+
+        read = [await call(), await call()]
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.rows.keys() >= set(read)
+        written = next(number)
+        await b.hold(hold(written))
+        b.clock.advance(WRITE_SECONDS * 2)
+        await eventually(lambda: is_held_in_ledger(b, written), what="the hold")
+        covered = await call()
+        b.wallets.record(facts(next(number)), outcome(0, "rejected"))
+        for _ in range(10):  # turns of the loop, in the first of which no time would be over
+            await asyncio.sleep(0)
+        assert covered not in b.ledger.rows
+        b.wallets.settle(facts(written), outcome(30))
+        await eventually(lambda: b.writer.is_idle, what="the batch")
+        assert {covered, UUID(int=written)} <= b.ledger.rows.keys()
+        assert b.ledger.faults() == []
+
+
+async def test_full_batch_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    for linger in ("LINGER_SECONDS", "COVERED_LINGER_SECONDS"):
+        monkeypatch.setattr(writer, linger, 3600.0)
+    async with leased() as b:
+        for number in range(FIRST, FIRST + writer.BATCH_FULL):
+            await b.hold(hold(number))
+            b.wallets.settle(facts(number), outcome(1))
+        await eventually(lambda: b.writer.is_idle, what="the batch")
+        assert b.ledger.balances[ACCOUNT] == BALANCE - 3 * 7 - writer.BATCH_FULL
 
 
 async def test_call_that_lasts_is_written_while_it_is_under_way() -> None:
