@@ -34,7 +34,13 @@ def main(arguments: Sequence[str]) -> int:
     if name not in SCENARIOS:
         print(f"{__doc__}\nScenarios: {', '.join(SCENARIOS)}", file=sys.stderr)
         return 0 if name in ("-h", "--help") else 2
-    module = import_module(SCENARIOS[name])
+    try:
+        module = import_module(SCENARIOS[name])
+    except ModuleNotFoundError as missing:
+        if not SCENARIOS[name].startswith(str(missing.name)):
+            raise
+        print(f"{name}: needs a checkout of the project", file=sys.stderr)
+        return 2
     scenario = getattr(module, name)
     about = module.__doc__ or ""
     given = options_of(scenario, arguments[1:], prog=f"python -m loadtests {name}", about=about)

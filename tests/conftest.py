@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
+from loadtests.chaos.valkey import MortalValkey, mortal_valkey, running_valkey
 from loadtests.rig.folders import remove_leftovers, temporary_folder
 from loadtests.rig.postgres import PostgresForTests, running_postgres
-from loadtests.rig.valkey import MortalValkey, mortal_valkey, running_valkey
 from tests.support.aio import run_test
 from tests.support.logs import LogWatch
 

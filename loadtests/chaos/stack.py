@@ -15,6 +15,7 @@ from actors.clock import SystemClock
 from actors.store.embedded.postgres import EmbeddedPostgres
 from loadtests.chaos import calls
 from loadtests.chaos.unit import POLL_SECONDS, READY_SECONDS, NotReady, Unit
+from loadtests.chaos.valkey import MortalValkey, mortal_valkey
 from loadtests.rig.async_connection import exchange
 from loadtests.rig.deployment import SECRET, channel, model
 from loadtests.rig.folders import temporary_folder
@@ -26,7 +27,6 @@ from loadtests.rig.scrape import Admin, Page
 from loadtests.rig.servers import kill_server
 from loadtests.rig.tenants import Registrar, Tenant
 from loadtests.rig.upstream import Upstream
-from loadtests.rig.valkey import MortalValkey, mortal_valkey
 
 PROCESSES = 2
 ACCOUNTS = 4

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from loadtests.chaos.valkey import MortalValkey
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, deployment
 from loadtests.rig.processes import GatewayProcess
 from loadtests.rig.scrape import Admin
-from loadtests.rig.valkey import MortalValkey
 from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from loadtests.chaos.valkey import running_valkey
 from loadtests.rig.async_connection import chat
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, model, shared_deployment
@@ -19,7 +20,6 @@ from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.processes import GatewayProcess
 from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
-from loadtests.rig.valkey import running_valkey
 from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long

@@ -20,7 +20,7 @@ from actors.limits.redis_backend import (
 from actors.limits.shared import BEAT_SECONDS, PAUSE_MAX_SECONDS, SharedLimits
 from actors.limits.status import LimitStatus
 from actors.store.redis import RedisLink
-from loadtests.rig.valkey import MortalValkey
+from loadtests.chaos.valkey import MortalValkey
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, waited
 from tests.support.clock import FakeClock
