@@ -5,12 +5,15 @@ None of it is run here: linters and schemas say what can be said without a conta
 """
 
 import configparser
+import ipaddress
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
@@ -22,6 +25,7 @@ from gw.config.load import load, load_text
 from gw.http.drain import CUT_SECONDS
 from gw.price_list.starter import HEAD
 from gw.runtime.shutdown import FLUSH_SECONDS
+from tests.tidy import installed
 from tests.tidy.files import ROOT
 
 OPS = ROOT / "ops"
@@ -85,6 +89,53 @@ def test_image_passes_its_linter_and_copies_what_is_there() -> None:
             for source in line.split()[1:-1]:
                 assert (ROOT / source).exists(), source
                 assert f"!{source}" in allowed, source
+
+
+def test_image_is_made_of_exactly_what_is_named() -> None:
+    dockerfile = (IMAGE / "Dockerfile").read_text()
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.M)
+    assert re.fullmatch(r"python:[\w.-]+@sha256:[0-9a-f]{64}", base)
+    assert {*re.findall(r"^FROM (\S+)", dockerfile, re.M)} == {"${BASE}"}
+    assert "--require-hashes --requirement ops/requirements.txt" in dockerfile
+    assert "--no-index --no-deps --no-build-isolation ." in dockerfile
+
+
+def test_digests_are_of_the_versions_that_were_tested() -> None:
+    """What is installed for an operator is what the tests ran with, and nothing is left out."""
+    pins = re.compile(r"^([\w.-]+)==([^ ;\n]+)", re.M)
+    texts = ((OPS / name).read_text() for name in ("constraints.txt", "requirements.txt"))
+    tested, named = (
+        {installed.distribution(name): version for name, version in pins.findall(text)}
+        for text in texts
+    )
+    assert named.items() <= tested.items()
+    assert installed.required("s3", "aws", "google") | {"setuptools"} <= named.keys()
+    entries = (OPS / "requirements.txt").read_text().replace("\\\n", "").splitlines()
+    assert all("--hash=sha256:" in entry for entry in entries[1:])
+
+
+def test_no_password_of_the_composition_is_known() -> None:
+    text = COMPOSE.read_text()
+    names = {*re.findall(r"\$\{(\w*(?:SECRET|PASSWORD))\b", text)} - {"GW_PREVIOUS_SECRET"}
+    assert names >= {"GW_SECRET", "POSTGRES_PASSWORD", "GRAFANA_PASSWORD"}
+    for name in names:
+        assert {*re.findall(rf"\$\{{{name}(\W*)", text)} == {":?"}, name
+
+
+def test_pods_reach_what_they_need_and_no_credentials_of_a_cloud() -> None:
+    policy = the("NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    ports = {port["port"]: rule for rule in policy["egress"] for port in rule["ports"]}
+    needed = {urlsplit(ENVIRON[name]).port for name in ("GW_DATABASE_URL", "GW_REDIS_URL")}
+    assert ports.keys() == {53, 443, *needed}
+    world = [one["ipBlock"] for one in ports[443]["to"]]
+    assert {block["cidr"] for block in world} == {"0.0.0.0/0", "::/0"}
+    excepted = [ipaddress.ip_network(one) for block in world for one in block["except"]]
+    for address in ("169.254.169.254", "fd00:ec2::254", "10.96.0.1", "fe80::1"):
+        assert any(ipaddress.ip_address(address) in one for one in excepted), address
+    for rule in (ports[port] for port in needed):
+        blocks = [ipaddress.ip_network(one["ipBlock"]["cidr"]) for one in rule["to"][1:]]
+        assert all(block.is_private for block in blocks)
 
 
 def test_composition_mounts_what_is_there_and_names_what_it_uses() -> None:
