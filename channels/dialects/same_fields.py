@@ -46,12 +46,11 @@ _READERS: Mapping[Type, _Reader] = {
 
 
 class _Same(NamedTuple):
-    """A canonical field, the member with the same value, and what the field is without it."""
+    """A canonical field, and the member with the same value."""
 
     field: str
     name: str
     read: _Reader
-    absent: object
 
 
 @cache
@@ -62,24 +61,23 @@ def _same(kind: type[Struct]) -> tuple[_Same, ...]:
             core, _ = next(alternatives(one.type))
             kept = get_origin(core) or core
             read = _READERS.get(kept, Members.mapping)
-            absent = () if kept is list else None
-            found.append(_Same(field.rpartition(".")[2], one.encode_name, read, absent))
+            found.append(_Same(field.rpartition(".")[2], one.encode_name, read))
     return tuple(found)
 
 
 def read_fields(members: Members, kind: type[Struct]) -> dict[str, Any]:
-    """Return the canonical fields that members state unchanged. Raises InvalidRequest."""
+    """Return the canonical fields that members state unchanged; the others have their defaults.
+
+    Raises InvalidRequest.
+    """
     stated = members.whole()
-    return {
-        field: read(members, name) if name in stated else absent
-        for field, name, read, absent in _same(kind)
-    }
+    return {field: read(members, name) for field, name, read in _same(kind) if name in stated}
 
 
 def write_fields(
     value: Struct, kind: type[Struct], body: dict[str, Any], *, without: Container[str] = ()
 ) -> None:
     """Write the members that state canonical fields unchanged, but for some fields."""
-    for field, name, _, _ in _same(kind):
+    for field, name, _ in _same(kind):
         if field not in without and (stated := getattr(value, field)) not in (None, ()):
             body[name] = list(stated) if isinstance(stated, tuple) else stated

@@ -94,7 +94,17 @@ class SseSplitter:
         ):
             return None
         # Lines are counted, so that none is hidden within the data.
-        if piece.startswith(b"data: "):
+        end = len(piece) - 2
+        first_line = piece.find(b"\n")
+        if first_line == end and piece.startswith(b"data: "):
+            datas = [piece[6:end]]
+        elif (
+            piece.find(b"\n", first_line + 1) == end
+            and piece.startswith(b"event: ")
+            and piece.startswith(b"data: ", first_line + 1)
+        ):
+            datas = [piece[first_line + 7 : end]]
+        elif piece.startswith(b"data: "):
             datas = piece[6:-2].split(b"\n\ndata: ")
             if piece.count(b"\n") != 2 * len(datas):
                 return None

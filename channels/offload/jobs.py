@@ -24,9 +24,7 @@ from channels.json.weight import COUNTED_BYTES_MAX
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
 from channels.media.requests import GeneralVideo
 from channels.translation.inner_values import VALUES_MAX, _check
-from channels.translation.losses import LossReport
-from channels.translation.paths import translation_between
-from channels.translation.session import TranslatedCall
+from channels.translation.session import translated_response
 
 
 def check_values(body: bytes) -> None:
@@ -100,18 +98,20 @@ def metered(
     read = meter.take_body(body)
     if client is None:
         return Metered(meter), None
-    call = TranslatedCall.resumed(
-        translation_between(client, protocol), names=names, report=LossReport(), redact=str
-    )
-    named = {
-        "id": meter.response_id or fallback["id"],
-        "created": fallback["created"],
-        "model": meter.response_model or fallback["model"],
-    }
     try:
-        return Metered(meter), call.translate_response(read, meter, **named)
+        written = translated_response(
+            read,
+            meter,
+            protocol,
+            client,
+            names,
+            id=meter.response_id or fallback["id"],
+            created=fallback["created"],
+            model=meter.response_model or fallback["model"],
+        )
     except UpstreamMalformed as fault:
         return Metered(meter, fault), None
+    return Metered(meter), written
 
 
 class ReadSubmission(Struct, frozen=True):

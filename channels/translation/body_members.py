@@ -41,6 +41,10 @@ class Members:
         self._read.add(name)
         return self._value.get(name)
 
+    def pass_over(self, *names: str) -> None:
+        """Note members as read."""
+        self._read.update(names)
+
     def text(self, name: str) -> str | None:
         """Return a string."""
         value = self.any(name)
@@ -51,14 +55,17 @@ class Members:
     def number(self, name: str) -> float | None:
         """Return a number; integers stay integers."""
         value = self.any(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if value is None or type(value) is float:
+            return value
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self._wrong(name, "a number", value)
         return value
 
     def integer(self, name: str) -> int | None:
         """Return an integer."""
+        value = self.any(name)
+        if type(value) is int:
+            return value
         value = self.number(name)
         if value is None or isinstance(value, int):
             return value

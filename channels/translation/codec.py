@@ -78,10 +78,11 @@ class EncodesRequest(Interface):
 class Codec:
     """A protocol on either side of a translation, streaming or not.
 
-    `decode_request` raises InvalidRequest. `tool_names` maps the names that `encode_request`
-    changes to the client's own. `new_encoder` is for streams, `new_body_encoder` for whole
-    responses. `keep_alive` is sent to a client while there is nothing else to send: what its
-    readers skip.
+    `decode_request` raises InvalidRequest, as does `read_plain`: it decodes the bytes of what most
+    clients send, quicker and to the same request, and returns None for other bodies. `tool_names`
+    maps the names that `encode_request` changes to the client's own. `new_encoder` is for streams,
+    `new_body_encoder` for whole responses. `keep_alive` is sent to a client while there is nothing
+    else to send: what its readers skip.
     """
 
     decode_request: Callable[[Mapping[str, object]], Request]
@@ -91,3 +92,4 @@ class Codec:
     new_encoder: MakesEncoder
     new_body_encoder: MakesEncoder
     keep_alive: bytes
+    read_plain: Callable[[bytes], Request | None] | None = None

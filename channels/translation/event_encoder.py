@@ -18,16 +18,13 @@ class EventEncoder(ABC):
     """Encodes one response, streamed or whole. Made for one attempt, used from one task.
 
     `_finished` and `_usage` are kept for the end; `_has_refusal`: the model refused in its own
-    text.
+    text. The defaults are the class's, so that an encoder is made of what it has seen.
     """
 
-    __slots__ = ("_finished", "_has_refusal", "_is_over", "_usage")
-
-    def __init__(self) -> None:
-        self._finished: events.Finished | None = None
-        self._has_refusal = False
-        self._usage: Usage | None = None
-        self._is_over = False
+    _finished: events.Finished | None = None
+    _has_refusal: bool = False
+    _usage: Usage | None = None
+    _is_over: bool = False
 
     def encode_event(self, event: events.Event) -> bytes:
         """Return the bytes of the event; empty if it is kept, or after the end."""
@@ -44,23 +41,23 @@ class EventEncoder(ABC):
         return self._encode_rarer(event)
 
     def _encode_rarer(self, event: events.Event) -> bytes:
-        if isinstance(event, events.UsageStated):
+        if type(event) is events.UsageStated:
             self._usage = event.usage
-        elif isinstance(event, events.Finished):
+        elif type(event) is events.Finished:
             self._finished = event
-        elif isinstance(event, events.RefusalDelta):
-            self._has_refusal = True
-            return self._refusal(event.text)
-        elif isinstance(event, events.MediaDelta):
-            return self._media(event.media)
-        elif isinstance(event, events.Citation):
-            return self._citation(event)
-        elif isinstance(event, events.StreamFailed):
-            self._is_over = True
-            return self._failed(event)
-        elif isinstance(event, events.Ended):
+        elif type(event) is events.Ended:
             self._is_over = True
             return self._end()
+        elif type(event) is events.RefusalDelta:
+            self._has_refusal = True
+            return self._refusal(event.text)
+        elif type(event) is events.MediaDelta:
+            return self._media(event.media)
+        elif type(event) is events.Citation:
+            return self._citation(event)
+        elif type(event) is events.StreamFailed:
+            self._is_over = True
+            return self._failed(event)
         return b""
 
     @abstractmethod

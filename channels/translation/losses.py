@@ -43,6 +43,8 @@ class LossReport:
 
     def shortened(self) -> LossReport:
         """Return a report with at most as many names as a warning has."""
+        if len(self._fields) <= NAMES_MAX:
+            return self
         short = LossReport()
         short._fields = dict.fromkeys(self.dropped[:NAMES_MAX])
         short._more = self._more + len(self._fields) - len(short._fields)
@@ -80,7 +82,7 @@ def report_lacking(request: model.Request, fields: Iterable[str], report: LossRe
     """Report those of the fields that the client stated, for a target without members for them."""
     for field in fields:
         value = getattr(request, field)
-        if value not in (None, ()) and value != _USUAL.get(field):
+        if value is not None and value != () and value != _USUAL.get(field):
             report.drop(spelled(request.origin, field))
 
 

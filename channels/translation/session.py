@@ -7,23 +7,27 @@ upstream's response separately.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.dialects.hosting import Hosted
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
-from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
+from channels.json.value import value_in
 from channels.json.written import Written
-from channels.translation.codec import Codec, Metered, ResponseDecoder, ResponseEncoder
-from channels.translation.events import Began, Event, StreamFailed
+from channels.translation.codec import (
+    Codec,
+    Metered,
+    ResponseDecoder,
+    ResponseEncoder,
+)
+from channels.translation.events import Began, Event, StreamFailed, TextDelta
 from channels.translation.identifiers import event_renamed, user_fitted
-from channels.translation.inner_values import check_inner_values
+from channels.translation.inner_values import VALUES_MAX, check_inner_values
 from channels.translation.losses import LossReport
 from channels.translation.model import Request
 from channels.translation.paths import Translation, translation_between
@@ -34,18 +38,18 @@ _TOO_DEEP = "something that is nested too deeply"
 
 def request_of(body: bytes) -> dict[str, object]:
     """Decode a checked body for translation. Raises InvalidRequest for a number out of range."""
-    try:
-        return msgspec.json.decode(body, type=dict[str, object])
-    except msgspec.ValidationError:  # an integer beyond 64 bits
-        pass
-    try:
-        return cast(dict[str, object], json.loads(body))
-    except ValueError:
-        raise InvalidRequest("The request body holds a number of too many digits.") from None
+    return cast(dict[str, object], value_in(body))
+
+
+def read_request(body: bytes, protocol: str) -> Request:
+    """Return the canonical request of a client's checked body. Raises InvalidRequest."""
+    own = codec(protocol)
+    read = None if own.read_plain is None else own.read_plain(body)
+    return own.decode_request(request_of(body)) if read is None else read
 
 
 class TranslatedCall:
-    """A request in translation on one path. Made for one attempt.
+    """A request in translation on one path, canonical or as a body. Made for one attempt.
 
     `redact` makes an upstream's message fit for a client (`channels/redaction.py`). `report` is
     complete after `upstream_body`. Raises InvalidRequest for a body that violates the client's
@@ -57,7 +61,7 @@ class TranslatedCall:
     def __init__(
         self,
         translation: Translation,
-        body: Mapping[str, object],
+        body: Mapping[str, object] | Request,
         *,
         redact: Callable[[str], str],
     ) -> None:
@@ -66,7 +70,8 @@ class TranslatedCall:
         self._client: Codec = codec(translation.client)
         self._upstream: Codec = codec(translation.upstream)
         self._redact = redact
-        self.request: Request = user_fitted(self._client.decode_request(body), self.report)
+        request = body if isinstance(body, Request) else self._client.decode_request(body)
+        self.request: Request = user_fitted(request, self.report)
         self.names: Mapping[str, str] = self._upstream.tool_names(self.request)
 
     @classmethod
@@ -107,20 +112,11 @@ class TranslatedCall:
     def translate_response(
         self, read: Any, meter: Metered, *, id: str, created: int, model: str
     ) -> bytes:
-        """Translate a whole response to the client's protocol. Raises UpstreamMalformed.
-
-        `read` is what the meter of the upstream's dialect has read.
-        """
-        try:
-            events = self._upstream.new_decoder(meter).take_body(read)
-            if self.names:
-                events = [event_renamed(event, self.names) for event in events]
-            encoder = self._client.new_body_encoder(
-                id=id, created=created, model=model, include_usage=True
-            )
-            return b"".join([encoder.encode_event(event) for event in events])
-        except RecursionError:
-            raise UpstreamMalformed(_TOO_DEEP) from None
+        """Translate a whole response, as `translated_response`."""
+        way = self.translation
+        return translated_response(
+            read, meter, way.upstream, way.client, self.names, id=id, created=created, model=model
+        )
 
     def stream(
         self, meter: Metered, *, id: str, created: int, model: str, include_usage: bool
@@ -196,7 +192,13 @@ class TranslatedStream:
         try:
             events = self._decoder.take_event(read)
             if len(events) == 1:
-                return self._write(events[0])
+                event = events[0]
+                # Most events are text, in which nothing is renamed or redacted.
+                if type(event) is TextDelta and self._encoder is not None:
+                    written = self._encoder.encode_event(event)
+                    self.has_written = self.has_written or bool(written)
+                    return written
+                return self._write(event)
             return b"".join([self._write(one) for one in events])
         except RecursionError:
             return self._write(StreamFailed(None, f"The upstream sent {_TOO_DEEP}."))
@@ -245,6 +247,34 @@ class TranslatedStream:
         return self._encoder.encode_event(event)
 
 
+def translated_response(
+    read: Any,
+    meter: Metered,
+    upstream: str,
+    client: str,
+    names: Mapping[str, str],
+    *,
+    id: str,
+    created: int,
+    model: str,
+) -> bytes:
+    """Translate a whole response to the client's protocol. Raises UpstreamMalformed.
+
+    `read` is what the meter of the upstream's dialect has read; `names` are the tools' that have to
+    be restored.
+    """
+    try:
+        events = codec(upstream).new_decoder(meter).take_body(read)
+        if names:
+            events = [event_renamed(event, names) for event in events]
+        encoder = codec(client).new_body_encoder(
+            id=id, created=created, model=model, include_usage=True
+        )
+        return b"".join([encoder.encode_event(event) for event in events])
+    except RecursionError:
+        raise UpstreamMalformed(_TOO_DEEP) from None
+
+
 def codec(protocol: str) -> Codec:
     """Return the codec of a protocol that is translated, in either direction."""
     found = CHAT_DIALECTS[protocol].codec
@@ -280,12 +310,16 @@ def translated_body(
     """
     if is_here and CHAT_DIALECTS[upstream].takes_is_here:
         options = {**options, "is_here": True}
-    call = TranslatedCall(translation_between(client, upstream), request_of(body), redact=str)
-    check_inner_values(call.request)
+    read = read_request(body, client)
+    call = TranslatedCall(translation_between(client, upstream), read, redact=str)
+    if len(body) > VALUES_MAX:  # a text has at least as many bytes as values
+        check_inner_values(call.request)
     written = dumps(call.upstream_body(**options))
     for name in dropped:
         call.report.drop(name)
-    names = dict(list(call.names.items())[:NAMES_MAX])
+    names = call.names
+    if len(names) > NAMES_MAX:
+        names = dict(list(names.items())[:NAMES_MAX])
     if hosted is not None:
         written = DIALECTS[upstream].hostings[hosted.wire].body(written, hosted.headers)
     return Translated(call.report.shortened(), names), written

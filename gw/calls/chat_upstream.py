@@ -126,7 +126,7 @@ class ChatUpstream(BaseUpstream):
         meter = attempts.meter = dialect.new_meter()
         if plan.translated is not None:
             stream = plan.translated.stream(
-                meter, **self._names(call, meter), include_usage=call.forwards_usage
+                meter, **self._names(call), include_usage=call.forwards_usage
             )
             framing = TranslatedEvents(
                 stream,
@@ -192,7 +192,7 @@ class ChatUpstream(BaseUpstream):
         protocol, translated = plan.dialect.protocol, plan.translated
         arguments: tuple[Any, ...] = (protocol, None, {}, {})
         if translated is not None:
-            names = self._names(call, plan.dialect.new_meter())
+            names = self._names(call)
             arguments = (protocol, translated.translation.client, translated.names, names)
             if weight_of(body) <= TRANSLATED_VALUES_MAX:
                 return metered(body, *arguments)
@@ -207,12 +207,12 @@ class ChatUpstream(BaseUpstream):
                 f"an answer that is too large to be read now: {error}"
             ) from error
 
-    def _names(self, call: ChatCall, meter: Meter) -> Any:
-        """Return id, time and model of a translated response."""
+    def _names(self, call: ChatCall) -> Any:
+        """Return id, time and model of a translated response, where the upstream states none."""
         return {
-            "id": meter.response_id or call.facts.call_id.hex,
+            "id": call.facts.call_id.hex,
             "created": int(self._clock.now()),
-            "model": meter.response_model or call.model.id,
+            "model": call.model.id,
         }
 
 

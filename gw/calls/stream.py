@@ -118,6 +118,8 @@ class StreamPipeline:
             elif self._events.needs_data_only:
                 datas = self._splitter.whole_events(piece)
                 if datas is not None:
+                    if self._has_begun:
+                        return self._translated(datas)
                     return self._written([SseEvent(b"", data) for data in datas])
             return self._written(self._fed(piece))
         except UpstreamError:
@@ -172,6 +174,19 @@ class StreamPipeline:
             return b""
         self._has_begun = self._has_begun or bool(piece)
         return piece
+
+    def _translated(self, datas: list[bytes]) -> bytes:
+        """Return the chunk of whole events with these data, of a stream that has begun."""
+        events = self._events
+        assert isinstance(events, stream_events.TranslatedEvents)
+        if len(datas) == 1:
+            return events.write_data(datas[0])
+        pieces = []
+        for data in datas:
+            pieces.append(events.write_data(data))
+            if self.is_over:
+                break
+        return b"".join(pieces)
 
     def _keep_back(self, event: bytes) -> None:
         """Keep an event until there is a choice; past the bound the next one begins the stream."""

@@ -12,7 +12,7 @@ from channels.dialects.error_body import error_reported
 from channels.dialects.meter import Meter
 from channels.errors import ErrorMembers, ErrorReported, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
-from channels.json.weight import EVENT_VALUES_MAX, is_heavy_event
+from channels.json.weight import EVENT_VALUES_MAX, LONG_EVENT_BYTES, is_heavy_event
 from channels.translation.session import TranslatedStream
 
 
@@ -141,11 +141,24 @@ class TranslatedEvents:
 
     def write(self, event: SseEvent, data: bytes) -> bytes | None:
         """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
-        if is_heavy_event(data):
+        return self.write_data(data)
+
+    def write_data(self, data: bytes) -> bytes:
+        """Meter an event with these data and return the client's bytes; as `write`."""
+        if len(data) > LONG_EVENT_BYTES and is_heavy_event(data):
             raise too_heavy()
         read = self._meter.read_event(data)
         self._meter.take_event(read)
         return self.take(read)
+
+    def take(self, read: Any) -> bytes:
+        """Return the bytes for an event that was decoded and metered."""
+        written = self._stream.take_event(read)
+        if not self.keeps_events:
+            written = self._framed(written)
+        if self._meter.finished and self._has_terminator:
+            return written + self.end()
+        return written
 
     def comment(self, event: SseEvent) -> bytes:
         """See EventWriter."""
@@ -161,13 +174,6 @@ class TranslatedEvents:
     def event(self, event: SseEvent) -> bytes:
         """Return nothing: an event without content, such as a comment, is for nobody."""
         return b""
-
-    def take(self, read: Any) -> bytes:
-        """Return the bytes for an event that was decoded and metered."""
-        written = self._framed(self._stream.take_event(read))
-        if self._meter.finished and self._has_terminator:
-            return written + self.end()
-        return written
 
     def end(self) -> bytes:
         """Return the end of a complete response; once, and none after an error."""

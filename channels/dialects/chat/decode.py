@@ -6,10 +6,12 @@ InvalidRequest. `encode.py` is the reverse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from channels.dialects.chat.content import read_content
@@ -24,10 +26,12 @@ from channels.dialects.chat.tool_calls import is_placeholder
 from channels.dialects.same_fields import read_fields
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps, text_in
+from channels.json.value import value_in
 from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
+from channels.translation.kept_tools import StatedTools, ToolKeeper
 from channels.translation.open_calls import OpenCalls
 from channels.translation.turns import EMPTY, merged, without_refusals
 
@@ -190,30 +194,42 @@ def decode_request(body: Mapping[str, object]) -> model.Request:
     """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
     left_over: dict[str, object] = {}
+    fields = _read_messages(members, left_over)
+    members.pass_over("model", "stream")
+    fields |= read_fields(members, TranslatedChat)
+    if (maximum := members.integer("max_completion_tokens")) is not None:
+        fields["max_tokens"] = maximum
+    if "stream_options" in body:
+        _read_stream_options(members, left_over)
+    fields |= read_others(members, left_over)
+    # After all others, because it is what they have not read.
+    fields["extras"] = {**left_over, **members.rest()}
+    return model.Request(origin=ORIGIN, **fields)
+
+
+def read_others(members: Members, left_over: dict[str, object]) -> dict[str, Any]:
+    """Return the canonical fields of members that are not the same in other protocols.
+
+    Tools may be their JSON text, whose meaning is kept. Raises InvalidRequest.
+    """
+    stated = members.whole().keys()
+    return {
+        field: read(members, left_over)
+        for names, field, read in _READERS
+        if not stated.isdisjoint(names)
+    }
+
+
+def _read_messages(members: Members, left_over: dict[str, object]) -> dict[str, Any]:
     conversation = MessagesDecoder(left_over=left_over)
     for index, message in enumerate(members.array("messages")):
         if isinstance(message, Mapping):
             conversation.read(message, f"messages[{index}]")
-    for name in ("model", "stream"):
-        members.any(name)
-    fields = read_fields(members, TranslatedChat)
-    if (maximum := members.integer("max_completion_tokens")) is not None:
-        fields["max_tokens"] = maximum
-    _read_stream_options(members, left_over)
-    return model.Request(
-        origin=ORIGIN,
-        system=tuple(conversation.system),
-        turns=conversation.merged_turns(),
-        empty=tuple(conversation.empty),
-        tools=_read_tools(members, left_over),
-        tool_choice=_read_tool_choice(members, left_over),
-        stop=_read_stop(members),
-        format=_read_format(members, left_over),
-        reasoning=_read_effort(members, left_over),
-        **fields,
-        # After all others, because it is what they have not read.
-        extras={**left_over, **members.rest()},
-    )
+    return {
+        "system": tuple(conversation.system),
+        "turns": conversation.merged_turns(),
+        "empty": tuple(conversation.empty),
+    }
 
 
 def _read_stream_options(members: Members, left_over: dict[str, object]) -> None:
@@ -223,7 +239,23 @@ def _read_stream_options(members: Members, left_over: dict[str, object]) -> None
         options.leave_over(left_over, "stream_options")
 
 
+_KEEPER = ToolKeeper()
+
+
 def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
+    stated = members.any("tools")
+    if isinstance(stated, Raw):
+        found = _KEEPER.read(stated, lambda raw: _stated_tools(Members({"tools": value_in(raw)})))
+    else:
+        found = _stated_tools(members)
+    tools = found.tools
+    if functions := members.objects("functions"):
+        tools = (*tools, *(_read_function(function, {}) for function in functions))
+    left_over.update(found.left_over)
+    return tools
+
+
+def _stated_tools(members: Members) -> StatedTools:
     tools = []
     own: dict[str, list[object]] = {}
     for tool in members.objects("tools"):
@@ -234,10 +266,7 @@ def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.T
             own.setdefault(f"tools.{kind}", []).append(tool.whole())
         else:
             tools.append(_read_function(function, tool.rest()))
-    for function in members.objects("functions"):
-        tools.append(_read_function(function, {}))
-    left_over.update(own)
-    return tuple(tools)
+    return StatedTools(tuple(tools), own)
 
 
 def _read_function(function: Members, extras: dict[str, object]) -> model.Tool:
@@ -289,7 +318,7 @@ def _read_allowed(allowed: Mapping[str, object], left_over: dict[str, object]) -
     return model.ToolChoice("required" if mode == "required" else "auto", allowed=tuple(names))
 
 
-def _read_stop(members: Members) -> tuple[str, ...]:
+def _read_stop(members: Members, left_over: dict[str, object]) -> tuple[str, ...]:
     stop = members.any("stop")
     if stop is None:
         return ()
@@ -324,3 +353,15 @@ def _read_effort(members: Members, left_over: dict[str, object]) -> model.Reason
         return model.Reasoning(effort=effort)
     left_over["reasoning_effort"] = stated
     return None
+
+
+# What is read of some members, in the order in which a fault is reported.
+_READERS: tuple[
+    tuple[tuple[str, ...], str, Callable[[Members, dict[str, object]], object]], ...
+] = (
+    (("tools", "functions"), "tools", _read_tools),
+    (("tool_choice", "function_call"), "tool_choice", _read_tool_choice),
+    (("stop",), "stop", _read_stop),
+    (("response_format",), "format", _read_format),
+    (("reasoning_effort",), "reasoning", _read_effort),
+)

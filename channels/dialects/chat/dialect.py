@@ -9,6 +9,7 @@ from channels.dialects.chat.encode import encode_request, tool_names
 from channels.dialects.chat.events import is_terminator
 from channels.dialects.chat.hostings import HOSTINGS
 from channels.dialects.chat.meter import ChatMeter
+from channels.dialects.chat.plain_request import read_plain
 from channels.dialects.chat.response_decoder import ChatResponseDecoder
 from channels.dialects.dialect import ChatDialect
 from channels.families import CHAT
@@ -33,6 +34,7 @@ DIALECT = ChatDialect(
         new_encoder=response_encoder.ChatStreamEncoder,
         new_body_encoder=response_encoder.ChatBodyEncoder,
         keep_alive=response_encoder.KEEP_ALIVE,
+        read_plain=read_plain,
     ),
     closing_failure=response_encoder.closing_failure,
     takes_max_tokens_param=True,

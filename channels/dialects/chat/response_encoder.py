@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left
-from collections import defaultdict
 from typing import Any
 
 from channels.dialects.chat import thinking
@@ -25,16 +24,12 @@ from channels.translation.model import Media, Thinking
 class ChatResponseEncoder(EventEncoder):
     """What each event adds to the message. Made for one attempt, used from one task."""
 
-    __slots__ = ("_characters", "_media_offsets", "_placed_characters", "_thought", "_thoughts")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._thought: list[str] = []  # text of the present thought
-        self._thoughts = 0
-        self._characters = 0  # of the text so far
-        # Offsets of media in the text, each with the characters of the media before it.
-        self._media_offsets: list[tuple[int, int]] = []
-        self._placed_characters = 0
+    _thought: list[str] | None = None  # text of the present thought
+    _thoughts: int = 0
+    _characters: int = 0  # of the text so far
+    # Offsets of media in the text, each with the characters of the media before it.
+    _media_offsets: list[tuple[int, int]] | None = None
+    _placed_characters: int = 0
 
     @abstractmethod
     def _add_text(self, member: str, text: str) -> bytes:
@@ -49,17 +44,19 @@ class ChatResponseEncoder(EventEncoder):
         """Add a call, whose arguments follow."""
 
     def _text(self, text: str) -> bytes:
-        self._thought.clear()
+        self._thought = None
         self._characters += len(text)
         return self._add_text("content", text)
 
     def _refusal(self, text: str) -> bytes:
-        self._thought.clear()
+        self._thought = None
         return self._add_text("refusal", text)
 
     def _media(self, media: Media) -> bytes:
-        self._thought.clear()
+        self._thought = None
         written = markdown(media)
+        if self._media_offsets is None:
+            self._media_offsets = []
         self._media_offsets.append((self._characters, self._placed_characters))
         self._placed_characters += len(written)
         return self._add_text("content", written)
@@ -67,11 +64,13 @@ class ChatResponseEncoder(EventEncoder):
     def _thinking(self, event: ThinkingDelta) -> bytes:
         members: dict[str, Any] = {}
         if event.text:
+            if self._thought is None:
+                self._thought = []
             self._thought.append(event.text)
             members["reasoning_content"] = event.text
         if event.signature or event.redacted:
             part = Thinking(
-                "" if event.redacted else "".join(self._thought),
+                "" if event.redacted else "".join(self._thought or ()),
                 signature=event.signature,
                 signer=event.signer,
                 redacted=event.redacted,
@@ -80,7 +79,7 @@ class ChatResponseEncoder(EventEncoder):
                 members["reasoning_details"] = [thinking.entry_of(part, index=self._thoughts)]
                 self._thoughts += 1
             if event.signature:
-                self._thought.clear()
+                self._thought = None
         return self._add(members) if members else b""
 
     def _citation(self, citation: Citation) -> bytes:
@@ -94,15 +93,12 @@ class ChatResponseEncoder(EventEncoder):
 
     def _media_before(self, offset: int) -> int:
         """Return the characters of the media before an offset in the text."""
-        found = bisect_left(self._media_offsets, (offset, 0))
-        return (
-            self._media_offsets[found][1]
-            if found < len(self._media_offsets)
-            else self._placed_characters
-        )
+        placed = self._media_offsets or ()
+        found = bisect_left(placed, (offset, 0))
+        return placed[found][1] if found < len(placed) else self._placed_characters
 
     def _call_began(self, event: CallBegan) -> bytes:
-        self._thought.clear()
+        self._thought = None
         call = {
             "id": event.id,
             "type": "function",
@@ -126,26 +122,31 @@ class ChatResponseEncoder(EventEncoder):
 class ChatBodyEncoder(ChatResponseEncoder):
     """Encodes one whole response, at its end."""
 
-    __slots__ = ("_arguments", "_arrays", "_calls", "_head", "_texts")
-
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
-        super().__init__()
-        self._head = {"id": id, "object": "chat.completion", "created": created, "model": model}
-        self._texts: defaultdict[str, list[str]] = defaultdict(list)
-        self._arrays: defaultdict[str, list[Any]] = defaultdict(list)
+        self._head: dict[str, Any] = {
+            "id": id,
+            "object": "chat.completion",
+            "created": created,
+            "model": model,
+        }
+        self._texts: dict[str, list[str]] = {}
+        self._arrays: dict[str, list[Any]] = {}
         self._calls: list[dict[str, Any]] = []
         self._arguments: dict[int, list[str]] = {}  # by the call's index
 
     def _add_text(self, member: str, text: str) -> bytes:
-        self._texts[member].append(text)
+        if member in self._texts:
+            self._texts[member].append(text)
+        else:
+            self._texts[member] = [text]
         return b""
 
     def _add(self, members: dict[str, Any]) -> bytes:
         for member, value in members.items():
             if isinstance(value, str):
-                self._texts[member].append(value)
+                self._add_text(member, value)
             else:
-                self._arrays[member] += value
+                self._arrays.setdefault(member, []).extend(value)
         return b""
 
     def _add_call(self, event: CallBegan, call: dict[str, Any]) -> bytes:
@@ -160,17 +161,19 @@ class ChatBodyEncoder(ChatResponseEncoder):
 
     def _end(self) -> bytes:
         self._explain()
-        texts = {member: "".join(pieces) for member, pieces in self._texts.items()}
-        content, refusal = texts.pop("content", ""), texts.pop("refusal", "") or None
-        for call, pieces in zip(self._calls, self._arguments.values(), strict=True):
-            call["function"]["arguments"] = "".join(pieces) or "{}"
+        pieces = self._texts
+        content = "".join(pieces.pop("content", ()))
+        refusal = "".join(pieces.pop("refusal", ())) or None
+        for call, arguments in zip(self._calls, self._arguments.values(), strict=True):
+            call["function"]["arguments"] = "".join(arguments) or "{}"
         message: dict[str, Any] = {
             "role": "assistant",
             "content": content if content or not (self._calls or refusal) else None,
             "refusal": refusal,
-            **texts,
-            **self._arrays,
         }
+        if pieces or self._arrays:
+            message |= {member: "".join(texts) for member, texts in pieces.items()}
+            message |= self._arrays
         if self._calls:
             message["tool_calls"] = self._calls
         choice = {
@@ -179,10 +182,11 @@ class ChatBodyEncoder(ChatResponseEncoder):
             "logprobs": None,
             "finish_reason": self._finish_reason(has_calls=bool(self._calls)),
         }
-        whole: dict[str, Any] = {**self._head, "choices": [choice]}
+        whole = self._head
+        whole["choices"] = [choice]
         if self._usage is not None:
             whole["usage"] = write_usage(self._usage)
-            whole.update(tier_member(self._usage))
+            whole |= tier_member(self._usage)
         return dumps(whole)
 
 
@@ -203,10 +207,7 @@ class ChatStreamEncoder(ChatResponseEncoder):
     no byte is sent before there is content, so that another channel may still be tried.
     """
 
-    __slots__ = ("_arguments", "_ends", "_head", "_includes_usage", "_tail")
-
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
-        super().__init__()
         start: dict[str, Any] = {
             "id": id,
             "object": "chat.completion.chunk",
@@ -218,7 +219,17 @@ class ChatStreamEncoder(ChatResponseEncoder):
         self._tail = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
         self._includes_usage = include_usage
         self._ends = b',"logprobs":null,"finish_reason":null}' + self._tail
+        self._before_text = self._head + b'{"index":0,"delta":' + _TEXTS["content"]
+        self._after_text = b"}" + self._ends
         self._arguments: list[bool] | None = None  # per call: has arguments; None: no chunk yet
+
+    def _text(self, text: str) -> bytes:
+        if self._arguments is None:
+            return super()._text(text)
+        # The same in one step, for most events are text.
+        self._thought = None
+        self._characters += len(text)
+        return b"".join((self._before_text, dumps(text), self._after_text))
 
     def _add_text(self, member: str, text: str) -> bytes:
         return self._chunk(_TEXTS[member] + dumps(text) + b"}")

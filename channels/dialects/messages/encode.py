@@ -15,6 +15,7 @@ from channels.json.written import Written
 from channels.translation import losses
 from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.identifiers import USER_EXTRA, IdentifierLimits
+from channels.translation.kept_tools import made_once
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -89,15 +90,17 @@ class TurnWriter:
     def _write_turns(self, turns: Iterable[Turn]) -> list[Written]:
         messages: list[Written] = []
         for turn in turns:
-            written = self._write_turn(turn)
-            is_empty = not any(blocks for _, blocks in written)
-            if is_empty and must_be_written(turn, self._origin):
-                raise unsayable(self._origin)
-            for role, blocks in written:
+            is_empty = True
+            for role, blocks in self._write_turn(turn):
+                if not blocks:
+                    continue
+                is_empty = False
                 if messages and messages[-1]["role"] == role:
                     messages[-1]["content"].extend(blocks)
-                elif blocks:
+                else:
                     messages.append({"role": role, "content": blocks})
+            if is_empty and must_be_written(turn, self._origin):
+                raise unsayable(self._origin)
         return messages
 
     def _open(self, messages: list[Written]) -> None:
@@ -119,6 +122,9 @@ class TurnWriter:
             return [("assistant", self._blocks(turn.parts, role="assistant"))]
         results = [part for part in turn.parts if isinstance(part, ToolResult)]
         rest = [part for part in turn.parts if not isinstance(part, ToolResult)]
+        instructions = [part for part in rest if isinstance(part, Text) and part.is_system]
+        if not instructions:
+            return [("user", self._blocks([*results, *rest], role="user"))]
         written = [("user", self._blocks(results, role="user"))]
         for is_instruction, group in groupby(rest, is_system):
             role = "user"
@@ -130,8 +136,7 @@ class TurnWriter:
         return written
 
     def _blocks(self, parts: Sequence[Part], *, role: str) -> list[Written]:
-        blocks = (self._block(part, role=role) for part in parts)
-        return [block for block in blocks if block is not None]
+        return [block for part in parts if (block := self._block(part, role=role)) is not None]
 
     def _block(self, part: Part, *, role: str) -> Written | None:
         if isinstance(part, Text):
@@ -158,8 +163,11 @@ class TurnWriter:
             self._report.drop(losses.spelled(self._origin, "media.name"))
 
     def _text(self, text: Text) -> Written | None:
+        is_blank = not text.text or text.text.isspace()
+        if not text.extras:
+            return None if is_blank else {"type": "text", "text": text.text}
         extras = self._extras(text.extras)
-        if not text.text.strip():
+        if is_blank:
             if "cache_control" in extras:
                 name = "cache_control" if "cache_control" in text.extras else BREAKPOINT
                 self._report.drop(self._origin.parts + name)
@@ -213,8 +221,8 @@ class TurnWriter:
 
 def _shortest(blocks: list[Written]) -> str | list[Written]:
     """Return a single plain text as a string, else the blocks."""
-    if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
-        text: str = blocks[0]["text"]
+    if len(blocks) == 1 and len(only := blocks[0]) == len(("type", "text")) and "text" in only:
+        text: str = only["text"]
         return text
     return blocks
 
@@ -288,7 +296,7 @@ def _write_tools(request: Request, body: Written, report: losses.LossReport) -> 
         if choice is not None and (choice.forces_call or choice.allowed):
             report.drop(losses.spelled(request.origin, "tool_choice"))
         return False
-    body["tools"] = [_tool(tool, request, report) for tool in tools]
+    body["tools"] = made_once(tools, _tools, request.origin, report)
     if choice is not None or request.parallel_tools is False:
         body["tool_choice"] = _choice(choice or ToolChoice("auto"), request.parallel_tools)
     return choice is not None and choice.forces_call
@@ -303,22 +311,28 @@ def _choice(choice: ToolChoice, parallel: bool | None) -> Written:
     return stated
 
 
-def _tool(tool: Tool, request: Request, report: losses.LossReport) -> Written:
+def _tools(
+    tools: Sequence[Tool], origin: ClientProtocol, report: losses.LossReport
+) -> list[Written]:
+    return [_tool(tool, origin, report) for tool in tools]
+
+
+def _tool(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> Written:
     written: Written = {"name": LIMITS.name(tool.name)}
     write_fields(tool, TranslatedTool, written, without=("name", "parameters"))
-    written["input_schema"] = _schema(tool, request, report)
+    written["input_schema"] = _schema(tool, origin, report)
     mark, rest = split_mark(tool.extras, takes_breakpoint=False)
     if mark is not None:
         written["cache_control"] = mark
-    losses.report_extras(request.origin, request.origin.tools, rest, report)
+    losses.report_extras(origin, origin.tools, rest, report)
     return written
 
 
-def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[str, object]:
+def _schema(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> Mapping[str, object]:
     """Return the schema of a tool's input, which has to be one object."""
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
-    path = losses.spelled(request.origin, "tools.parameters")
+    path = losses.spelled(origin, "tools.parameters")
     schema = one_object(tool.parameters, path, lambda keyword: report.drop(f"{path}.{keyword}"))
     kind = schema.get("type")
     if kind == "object":
@@ -329,6 +343,8 @@ def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[
 
 
 def _write_stop(request: Request, body: Written, report: losses.LossReport) -> None:
+    if not request.stop:
+        return
     stop = tuple(text for text in request.stop if text.strip())  # the protocol refuses blank ones
     if len(stop) < len(request.stop):
         report.drop(losses.spelled(request.origin, "stop"))
@@ -362,7 +378,9 @@ def _write_members(
     """Write the user, and members of the client's protocol that this one shares."""
     carried = set()
     user = request.user
-    if request.origin.provider is not None:  # the one whose words for both are documented
+    if (
+        request.extras and request.origin.provider is not None
+    ):  # the one whose words for both are documented
         tier = request.extras.get("service_tier")
         if isinstance(tier, str) and tier in tiers:
             body["service_tier"] = tiers[tier]

@@ -8,8 +8,10 @@ of it.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from channels.dialects.loose_members import loosely
 from channels.json import lenient
@@ -55,6 +57,20 @@ class StatedMessage(Struct, gc=False):
     container: msgspec.Raw = lenient.NULL
 
 
+class TextBlock(Struct, forbid_unknown_fields=True, gc=False):
+    """A content block of text and nothing else."""
+
+    type: Literal["text"]
+    text: str
+    citations: None = None
+
+
+class PlainMessage(StatedMessage, kw_only=True, gc=False):
+    """A whole response of text, as most are: its content is decoded with it."""
+
+    content: Annotated[list[TextBlock], Meta(min_length=1)]  # type: ignore[assignment]
+
+
 class _CountedBlock(Struct, gc=False):
     """Members of a block that count as output; encrypted and search results have none of them."""
 
@@ -72,8 +88,12 @@ class _ToolBlock(Struct, gc=False):
     content: msgspec.Raw = lenient.NULL
 
 
+# The block with which a stream's text begins, as upstreams write it.
+EMPTY_TEXT = frozenset((b'{"type":"text","text":""}', b'{"type": "text", "text": ""}'))
+
 # Decodes a documented event; raises the errors in UNREADABLE.
 decode_event = msgspec.json.Decoder(MessagesEvent).decode
+_PLAIN_MESSAGE = msgspec.json.Decoder(PlainMessage)
 _MESSAGE = msgspec.json.Decoder(StatedMessage)
 _BLOCK = msgspec.json.Decoder(_CountedBlock)
 TOOL_BLOCK = msgspec.json.Decoder(_ToolBlock)
@@ -110,8 +130,18 @@ def block_characters(block: msgspec.Raw) -> int:
     )
 
 
-def content_characters(content: msgspec.Raw) -> int:
+def read_body(data: bytes) -> StatedMessage | None:
+    """Decode a whole response, its content too if that is plain; as `read_message`."""
+    try:
+        return _PLAIN_MESSAGE.decode(data)
+    except lenient.UNREADABLE:
+        return read_message(data)
+
+
+def content_characters(content: msgspec.Raw | list[TextBlock]) -> int:
     """Count the characters of all blocks of a whole response."""
+    if isinstance(content, list):
+        return sum([len(block.text) for block in content])
     try:
         blocks = _BLOCKS.decode(content)
     except (msgspec.DecodeError, RecursionError):

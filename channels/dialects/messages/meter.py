@@ -47,7 +47,7 @@ class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
 
     def take_body(self, body: bytes) -> events.StatedMessage:
         """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""
-        message = events.read_message(body)
+        message = events.read_body(body)
         if message is None:
             raise UpstreamMalformed("not a JSON object")
         self._take_message(message, is_whole=True)
@@ -77,8 +77,9 @@ class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
             self._take_usage(event.usage, is_start=False, container=container)
         if event.content_block is not lenient.NULL:
             self.has_choice = True
-            self.characters += events.block_characters(event.content_block)
-            self._see_search(event.content_block)
+            if bytes(event.content_block) not in events.EMPTY_TEXT:
+                self.characters += events.block_characters(event.content_block)
+                self._see_search(event.content_block)
         if event.message is not lenient.NULL:
             message = events.read_message(event.message)
             if message is None:

@@ -13,7 +13,13 @@ from typing import Any
 import msgspec
 
 from channels.dialects.messages.blocks import arguments_of
-from channels.dialects.messages.events import MessagesEvent, StatedMessage, read_message
+from channels.dialects.messages.events import (
+    EMPTY_TEXT,
+    MessagesEvent,
+    PlainMessage,
+    StatedMessage,
+    read_message,
+)
 from channels.dialects.messages.stop_reasons import read_explanation, read_finish
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
@@ -62,8 +68,13 @@ class MessagesResponseDecoder:
         """Return the canonical events of one decoded event; none for pings. Never raises."""
         if read is None or self._ended:
             return []
-        is_delta = read.type == "content_block_delta"
-        events = self._take_delta(read) if is_delta else self._take(read)
+        events: list[Event]
+        if read.type != "content_block_delta":
+            events = self._take(read)
+        elif (delta := read.delta) is not None and delta.text:
+            events = [TextDelta(delta.text)]
+        else:
+            events = self._take_delta(read)
         if read.usage is not lenient.NULL:
             self._emit_usage(events)
         return events
@@ -83,16 +94,11 @@ class MessagesResponseDecoder:
 
         A response has content, unless all of it was withheld.
         """
-        content = lenient.read_json(bytes(message.content))
-        if content is None and message.stop_reason == "refusal":
-            content = []
-        if not isinstance(content, list):
-            raise UpstreamMalformed("a message without content")
         events = self._begin(message)
-        for index, block in enumerate(content):
-            if isinstance(block, dict):
-                events += self._take_block(index, block)
-        events += self._close()
+        if isinstance(message, PlainMessage):
+            events += [TextDelta(block.text) for block in message.content if block.text]
+        else:
+            events += self._take_content(message)
         self._emit_usage(events)
         if message.stop_reason:
             events.append(
@@ -100,12 +106,23 @@ class MessagesResponseDecoder:
             )
         return [*events, Ended()]
 
+    def _take_content(self, message: StatedMessage) -> list[Event]:
+        content = lenient.read_json(bytes(message.content))
+        if content is None and message.stop_reason == "refusal":
+            content = []
+        if not isinstance(content, list):
+            raise UpstreamMalformed("a message without content")
+        events: list[Event] = []
+        for index, block in enumerate(content):
+            if isinstance(block, dict):
+                events += self._take_block(index, block)
+        return [*events, *self._close()]
+
     def _take_delta(self, read: MessagesEvent) -> list[Event]:
+        """Return the events of a delta that is no text."""
         delta = read.delta
         if delta is None:
             return []
-        if delta.text:
-            return [TextDelta(delta.text)]
         if delta.partial_json:
             call = self._calls.get(read.index or 0)
             if call is None:
@@ -158,7 +175,10 @@ class MessagesResponseDecoder:
         return events
 
     def _start_block(self, read: MessagesEvent) -> list[Event]:
-        block = lenient.read_json(bytes(read.content_block))
+        stated = bytes(read.content_block)
+        if stated in EMPTY_TEXT:
+            return []
+        block = lenient.read_json(stated)
         return self._take_block(read.index or 0, block) if isinstance(block, dict) else []
 
     def _take_block(self, index: int, block: dict[str, Any]) -> list[Event]:

@@ -53,10 +53,11 @@ def write_thinking(
     is_forced: bool,
 ) -> None:
     """Write these members for a model. `is_forced`: a tool must be called."""
-    reasoning = request.reasoning or Reasoning()
-    generation = generation_of(model)
-    thinking: Written | None
-    if _is_disabled(reasoning):
+    reasoning, generation = request.reasoning, generation_of(model)
+    thinking: Written | None = None
+    if reasoning is None:
+        pass
+    elif _is_disabled(reasoning):
         thinking = _switched_off(reasoning, request.origin, generation, body, report)
     else:
         _write_effort(reasoning, request.origin, generation, body, report)

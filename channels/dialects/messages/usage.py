@@ -208,7 +208,7 @@ class MessagesUsageReader(RunningUsage):
         output, details = read.output_tokens, read.output_tokens_details
         thought = 0 if details is None else details.thinking_tokens or 0
         hour = _hour_of(read)
-        if (more := _beside(read)) is not None:
+        if read.iterations is not None and (more := _beside(read)) is not None:
             fresh = (fresh or 0) + (more.input_tokens or 0)
             cached += more.cache_read_input_tokens or 0
             written += more.cache_creation_input_tokens or 0

@@ -22,7 +22,7 @@ from channels.json.weight import READ_VALUES_MAX
 from channels.offload import jobs
 from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong
-from channels.translation import paths, session
+from channels.translation import kept_tools, paths, session
 from gw.calls import chat_upstream, stream
 from gw.calls.chat_request import UpstreamPlan
 from gw.calls.stream import StreamPipeline
@@ -430,7 +430,10 @@ def ask(shape: str, upstream: str, size: int) -> None:
 
 
 @each("shape, upstream", REQUESTS)
-def test_request_takes_steps_by_its_size(shape: str, upstream: str) -> None:
+def test_request_takes_steps_by_its_size(
+    shape: str, upstream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_tools, "KEY_BYTES_MAX", 0)  # tools that came before take no steps
     assert grows(lambda size: ask(shape, upstream, size), BODY_BYTES) <= GROWTH_MAX
 
 

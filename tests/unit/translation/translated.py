@@ -4,7 +4,8 @@ A stream and the whole response of the same thing must fold alike (`response.py`
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from channels.dialects.meter import Meter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
+from channels.json.json_object import InvalidJson, JsonObject
+from channels.json.lenient import dumps
 from channels.translation.events import Event
 from channels.translation.losses import LossReport
 from channels.translation.model import (
@@ -24,7 +27,7 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
-from channels.translation.session import TranslatedCall, TranslatedStream, codec
+from channels.translation.session import TranslatedCall, TranslatedStream, codec, read_request
 from tests.unit.translation.response import Response, events_saying
 from tests.unit.translation.response import folded as folded
 
@@ -42,15 +45,40 @@ def translated(
     max_tokens: int = MAX_TOKENS,
     **options: Any,
 ) -> tuple[dict[str, Any], list[str]]:
-    """The upstream's body, and what was dropped. The body holds no null and is JSON."""
-    report = LossReport()
-    request = codec(client).decode_request(body)
-    encoded = codec(upstream).encode_request(
-        request, model="up", stream=stream, max_tokens=max_tokens, report=report, **options
-    )
-    assert_no_null(encoded, "")
-    assert json.loads(json.dumps(encoded)) == encoded
-    return encoded, report.dropped
+    """The upstream's body, and what was dropped. The body holds no null and is JSON.
+
+    It is the same, or as invalid, as read from a client's bytes, the first time and once more.
+    """
+    options |= {"model": "up", "stream": stream, "max_tokens": max_tokens}
+
+    def encoded(request: Request) -> tuple[dict[str, Any], list[str]]:
+        report = LossReport()
+        return codec(upstream).encode_request(request, report=report, **options), report.dropped
+
+    def outcome(read: Callable[[], Request]) -> object:
+        try:
+            written, dropped = encoded(read())
+        except InvalidRequest as invalid:
+            return invalid.message, invalid.param
+        return dumps(written), dropped
+
+    for stated in _bytes_of(client, body):
+        expected = outcome(lambda: decoded(client, body))
+        assert outcome(lambda: read_request(stated, client)) == expected  # noqa: B023
+        assert outcome(lambda: read_request(stated, client)) == expected, "of kept"  # noqa: B023
+    sent, dropped = encoded(decoded(client, body))
+    assert_no_null(sent, "")
+    assert json.loads(json.dumps(sent)) == sent
+    return sent, dropped
+
+
+def _bytes_of(client: Protocol, body: Mapping[str, Any]) -> Iterator[bytes]:
+    """A body as a client sends it, if its protocol reads bytes and they are valid."""
+    sent = json.dumps({"model": "m", **body}).encode()
+    if codec(client).read_plain is not None:
+        with suppress(InvalidJson):
+            JsonObject.parse(sent)
+            yield sent
 
 
 def translated_or_refused(
