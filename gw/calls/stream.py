@@ -243,9 +243,9 @@ class StreamPipeline:
             if written is not None:
                 if not self._has_begun:
                     self._begin(event.data, written)
-                if self._has_begun or not written:
+                if self._has_begun:
                     kept.append(written)
-                else:
+                elif written:
                     self._keep_back(written)
             if self.is_over:
                 self._keep_rest(*[event.raw for event in events[index + 1 :]])
