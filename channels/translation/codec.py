@@ -82,7 +82,7 @@ class Codec:
     clients send, quicker and to the same request, and returns None for other bodies. `tool_names`
     maps the names that `encode_request` changes to the client's own. `new_encoder` is for streams,
     `new_body_encoder` for whole responses. `keep_alive` is sent to a client while there is nothing
-    else to send: what its readers skip.
+    else to send: what its readers skip. `keeps_tools`: `decode_request` takes `tools` as JSON text.
     """
 
     decode_request: Callable[[Mapping[str, object]], Request]
@@ -93,3 +93,4 @@ class Codec:
     new_body_encoder: MakesEncoder
     keep_alive: bytes
     read_plain: Callable[[bytes], Request | None] | None = None
+    keeps_tools: bool = False

@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 
 from msgspec import Raw, Struct
 
+from channels.json.value import value_in
 from channels.translation.losses import LossReport
 from channels.translation.model import ClientProtocol, Tool
 
@@ -56,16 +57,21 @@ class ToolKeeper:
     def __repr__(self) -> str:
         return f"<ToolKeeper {len(self._kept)} entries, {self.bytes} bytes>"
 
-    def read(self, stated: Raw, read: Callable[[Raw], StatedTools]) -> StatedTools:
-        """Return the tools stated by these bytes, by `read` the first time."""
-        if len(stated) > KEY_BYTES_MAX:
+    def read(self, stated: object, read: Callable[[object], StatedTools]) -> StatedTools:
+        """Return the tools of a member, by `read` unless its JSON text has been read before.
+
+        Raises InvalidRequest for a number that is too long, and what `read` raises.
+        """
+        if not isinstance(stated, Raw):
             return read(stated)
+        if len(stated) > KEY_BYTES_MAX:
+            return read(value_in(stated))
         key = bytes(stated)
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
             return found
-        made = read(stated)
+        made = read(value_in(stated))
         made = StatedTools(KeptTools(made.tools), made.left_over)
         self._kept[key] = made
         self.bytes += _size_of(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -36,16 +37,29 @@ _UNNAMED = Began(None, None)
 _TOO_DEEP = "something that is nested too deeply"
 
 
-def request_of(body: bytes) -> dict[str, object]:
-    """Decode a checked body for translation. Raises InvalidRequest for a number out of range."""
-    return cast(dict[str, object], value_in(body))
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def request_of(body: bytes, *, keeps_tools: bool = False) -> dict[str, object]:
+    """Decode a checked body for translation, `tools` perhaps as JSON text.
+
+    Raises InvalidRequest for a number out of range.
+    """
+    if not keeps_tools or b'"tools"' not in body:
+        return cast(dict[str, object], value_in(body))
+    return {
+        name: stated if name == "tools" else value_in(stated)
+        for name, stated in _members(body).items()
+    }
 
 
 def read_request(body: bytes, protocol: str) -> Request:
     """Return the canonical request of a client's checked body. Raises InvalidRequest."""
     own = codec(protocol)
     read = None if own.read_plain is None else own.read_plain(body)
-    return own.decode_request(request_of(body)) if read is None else read
+    if read is None:
+        read = own.decode_request(request_of(body, keeps_tools=own.keeps_tools))
+    return read
 
 
 class TranslatedCall:

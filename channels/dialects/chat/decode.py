@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from msgspec import Raw
 from msgspec.structs import replace
 
 from channels.dialects.chat.content import read_content
@@ -26,7 +25,6 @@ from channels.dialects.chat.tool_calls import is_placeholder
 from channels.dialects.same_fields import read_fields
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps, text_in
-from channels.json.value import value_in
 from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
@@ -191,7 +189,10 @@ def _in_order(parts: tuple[model.Part, ...]) -> tuple[model.Part, ...]:
 
 
 def decode_request(body: Mapping[str, object]) -> model.Request:
-    """Return the canonical request. Raises InvalidRequest with the faulty member."""
+    """Return the canonical request; `tools` may be JSON text, whose meaning is kept.
+
+    Raises InvalidRequest with the faulty member.
+    """
     members = Members(body)
     left_over: dict[str, object] = {}
     fields = _read_messages(members, left_over)
@@ -210,7 +211,7 @@ def decode_request(body: Mapping[str, object]) -> model.Request:
 def read_others(members: Members, left_over: dict[str, object]) -> dict[str, Any]:
     """Return the canonical fields of members that are not the same in other protocols.
 
-    Tools may be their JSON text, whose meaning is kept. Raises InvalidRequest.
+    Raises InvalidRequest.
     """
     stated = members.whole().keys()
     return {
@@ -243,11 +244,7 @@ _KEEPER = ToolKeeper()
 
 
 def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
-    stated = members.any("tools")
-    if isinstance(stated, Raw):
-        found = _KEEPER.read(stated, lambda raw: _stated_tools(Members({"tools": value_in(raw)})))
-    else:
-        found = _stated_tools(members)
+    found = _KEEPER.read(members.any("tools"), _stated_tools)
     tools = found.tools
     if functions := members.objects("functions"):
         tools = (*tools, *(_read_function(function, {}) for function in functions))
@@ -255,10 +252,10 @@ def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.T
     return tools
 
 
-def _stated_tools(members: Members) -> StatedTools:
+def _stated_tools(stated: object) -> StatedTools:
     tools = []
     own: dict[str, list[object]] = {}
-    for tool in members.objects("tools"):
+    for tool in Members({"tools": stated}).objects("tools"):
         kind = tool.text("type")
         function = tool.object("function")
         if kind != "function" or function is None:

@@ -34,6 +34,7 @@ DIALECT = ChatDialect(
         new_encoder=response_encoder.ChatStreamEncoder,
         new_body_encoder=response_encoder.ChatBodyEncoder,
         keep_alive=response_encoder.KEEP_ALIVE,
+        keeps_tools=True,
         read_plain=read_plain,
     ),
     closing_failure=response_encoder.closing_failure,

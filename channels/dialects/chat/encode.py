@@ -23,6 +23,7 @@ from channels.dialects.chat.thinking import members_of
 from channels.dialects.same_fields import write_fields
 from channels.families import MESSAGES
 from channels.translation import identifiers, losses
+from channels.translation.kept_tools import made_once
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -287,7 +288,7 @@ def _write_tools(request: Request, body: dict[str, object], report: losses.LossR
         if choice is not None and (choice.forces_call or choice.allowed):
             report.drop(losses.spelled(request.origin, "tool_choice"))
         return
-    body["tools"] = [_tool(tool, request, report) for tool in request.tools]
+    body["tools"] = made_once(request.tools, _tools, request.origin, report)
     if request.parallel_tools is not None:
         body["parallel_tool_calls"] = request.parallel_tools
     if choice is None:
@@ -306,19 +307,25 @@ def _function_named(name: str) -> dict[str, object]:
     return {"type": "function", "function": {"name": LIMITS.name(name)}}
 
 
-def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, object]:
+def _tools(
+    tools: Sequence[Tool], origin: ClientProtocol, report: losses.LossReport
+) -> list[dict[str, object]]:
+    return [_tool(tool, origin, report) for tool in tools]
+
+
+def _tool(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> dict[str, object]:
     function: dict[str, object] = {"name": LIMITS.name(tool.name)}
     write_fields(tool, TranslatedFunction, function, without=("name",))
     if tool.is_strict is not None:
-        function["strict"] = is_strict(tool, request, report)
-    losses.report_extras(request.origin, request.origin.tools, tool.extras, report)
+        function["strict"] = is_strict(tool, origin, report)
+    losses.report_extras(origin, origin.tools, tool.extras, report)
     return {"type": "function", "function": function}
 
 
-def is_strict(tool: Tool, request: Request, report: losses.LossReport) -> bool:
+def is_strict(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> bool:
     """Whether to enforce a function's schema: not if the protocol would refuse it."""
-    if tool.is_strict and request.origin is not ORIGIN and not fits_strict(tool.parameters):
-        report.drop(losses.spelled(request.origin, "tools.is_strict"))
+    if tool.is_strict and origin is not ORIGIN and not fits_strict(tool.parameters):
+        report.drop(losses.spelled(origin, "tools.is_strict"))
         return False
     return bool(tool.is_strict)
 

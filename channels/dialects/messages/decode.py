@@ -15,6 +15,7 @@ from channels.dialects.messages.members import ORIGIN, TranslatedMessages, Trans
 from channels.dialects.same_fields import read_fields
 from channels.translation import model
 from channels.translation.body_members import Members
+from channels.translation.kept_tools import StatedTools, ToolKeeper
 from channels.translation.turns import EMPTY, merged
 
 # Levels that only other protocols have.
@@ -23,7 +24,10 @@ _SHOWS = {"summarized": True, "omitted": False}
 
 
 def decode_request(body: Mapping[str, object]) -> model.Request:
-    """Return the canonical request. Raises InvalidRequest with the faulty member."""
+    """Return the canonical request; `tools` may be JSON text, whose meaning is kept.
+
+    Raises InvalidRequest with the faulty member.
+    """
     members = Members(body)
     left_over: dict[str, object] = {}
     reader = BlockReader(left_over)
@@ -80,9 +84,19 @@ def _read_turns(
     return merged(turns), empty
 
 
+_KEEPER = ToolKeeper()
+
+
 def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
+    found = _KEEPER.read(members.any("tools"), _stated_tools)
+    left_over.update(found.left_over)
+    return found.tools
+
+
+def _stated_tools(stated: object) -> StatedTools:
     tools = []
-    for tool in members.objects("tools"):
+    left_over: dict[str, object] = {}
+    for tool in Members({"tools": stated}).objects("tools"):
         kind = tool.text("type")
         if kind not in (None, "custom"):
             left_over[f"tools.{kind}"] = True
@@ -90,7 +104,7 @@ def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.T
         tool.required("name")
         fields = read_fields(tool, TranslatedTool)
         tools.append(model.Tool(**fields, extras=tool.rest()))
-    return tuple(tools)
+    return StatedTools(tuple(tools), left_over)
 
 
 def _read_tool_choice(

@@ -47,6 +47,7 @@ DIALECT = ChatDialect(
         new_encoder=response_encoder.MessagesStreamEncoder,
         new_body_encoder=response_encoder.MessagesBodyEncoder,
         keep_alive=response_encoder.KEEP_ALIVE,
+        keeps_tools=True,
     ),
     hostings=HOSTINGS,
     needs_max_tokens=True,

@@ -19,6 +19,7 @@ from channels.json.written import Written
 from channels.registry import BUILTIN_TOOLS
 from channels.translation import losses
 from channels.translation.identifiers import CACHE_KEY, IdentifierLimits, cache_key_of
+from channels.translation.kept_tools import made_once
 from channels.translation.media import data_uri, is_text, split_markdown, text_of
 from channels.translation.model import (
     ClientProtocol,
@@ -318,7 +319,7 @@ def _write_reasoning(
 def _write_tools(request: Request, body: Written, report: losses.LossReport) -> set[str]:
     """Write functions, then the built-in tools as the client described them; return the extras."""
     carried = set()
-    tools = [_function(tool, request, report) for tool in request.tools]
+    tools = [*made_once(request.tools, _functions, request.origin, report)]
     for name, described in _builtin(request).items():
         tools += described
         carried.add(name)
@@ -374,13 +375,19 @@ def _named(name: str) -> Written:
     return {"type": "function", "name": LIMITS.name(name)}
 
 
-def _function(tool: Tool, request: Request, report: losses.LossReport) -> Written:
-    losses.report_extras(request.origin, request.origin.tools, tool.extras, report)
+def _functions(
+    tools: Sequence[Tool], origin: ClientProtocol, report: losses.LossReport
+) -> list[Written]:
+    return [_function(tool, origin, report) for tool in tools]
+
+
+def _function(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> Written:
+    losses.report_extras(origin, origin.tools, tool.extras, report)
     function = {
         **_named(tool.name),
         "parameters": _NO_PARAMETERS if tool.parameters is None else tool.parameters,
         # The default is true here, and false in the client's protocol.
-        "strict": encode.is_strict(tool, request, report),
+        "strict": encode.is_strict(tool, origin, report),
     }
     if tool.description is not None:
         function["description"] = tool.description

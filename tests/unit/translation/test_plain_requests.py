@@ -39,7 +39,12 @@ ids = st.sampled_from(["c1", "c2", "c3"])
 calls = st.lists(
     st.builds(call, ids, st.sampled_from(["{}", "", "null", '{"a":1.0}', "no"])), max_size=3
 )
-EMPTY_MEMBERS: dict[str, Any] = {"refusal": None, "function_call": None, "audio": None, "annotations": []}
+EMPTY_MEMBERS: dict[str, Any] = {
+    "refusal": None,
+    "function_call": None,
+    "audio": None,
+    "annotations": [],
+}
 messages = st.lists(
     st.one_of(
         st.builds(system, contents | marked),
@@ -132,29 +137,30 @@ def test_anything_else_is_left_to_the_general_reader(turn: dict[str, Any]) -> No
     assert plain(user("hi"), turn) is None
 
 
-FUNCTION = {
-    "name": "mcp.f",
-    "description": "d",
-    "strict": True,
-    "parameters": {
-        "anyOf": [{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}]
-    },
+SCHEMA = {"anyOf": [{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}]}
+FUNCTION = {"name": "mcp.f", "description": "d", "strict": True, "parameters": SCHEMA}
+OF_MESSAGES = {"name": "mcp.f", "description": "d", "strict": True, "input_schema": SCHEMA}
+MARK = {"cache_control": {"type": "ephemeral"}}
+TOOLS: dict[str, list[dict[str, Any]]] = {
+    "chat": [
+        {"type": "function", "function": FUNCTION, **MARK},
+        {"type": "function", "function": {"name": "g"}, "unknown": 1},
+        {"type": "web_search"},
+    ],
+    "messages": [{**OF_MESSAGES, **MARK}, {"name": "g", "unknown": 1}, {"type": "web_search_1"}],
 }
-TOOLS = [
-    {"type": "function", "function": FUNCTION, "cache_control": {"type": "ephemeral"}},
-    {"type": "function", "function": {"name": "g"}, "unknown": 1},
-]
 
 
-@each("upstream", sorted(upstream for client, upstream in TRANSLATIONS if client == "chat"))
-def test_kept_tools_are_made_once_and_never_changed(upstream: str) -> None:
-    body = {"messages": [user("hi")], "tools": [*TOOLS, {"type": "web_search"}]}
+@each("client, upstream", [way for way in TRANSLATIONS if way[0] in TOOLS])
+def test_kept_tools_are_made_once_and_never_changed(client: str, upstream: str) -> None:
+    body = {"messages": [user("hi")], "tools": TOOLS[client]}
     options = {"is_session": True} if upstream == "messages" else {}
-    expected = translated("chat", upstream, body, **options)
-    read = read_request(stated := json.dumps({"model": "m", **body}).encode(), "chat")
+    expected = translated(client, upstream, body, **options)
+    stated = json.dumps(body).encode()
+    read = read_request(stated, client)
     tools = read.tools
     assert isinstance(tools, KeptTools)
-    assert tools is read_request(stated, "chat").tools
+    assert tools is read_request(stated, client).tools
     states = []
     for _ in range(3):
         report = LossReport()
@@ -169,16 +175,16 @@ def test_kept_tools_are_made_once_and_never_changed(upstream: str) -> None:
 def test_keeper_forgets_the_oldest_beyond_its_bytes() -> None:
     keeper, reads = ToolKeeper(bytes_max=200), count()
 
-    def read(stated: Raw) -> StatedTools:
+    def read(stated: object) -> StatedTools:
         next(reads)
-        return StatedTools((Tool(bytes(stated).decode()),), {})
+        return StatedTools((Tool(str(stated)),), {})
 
-    first, second, third = (Raw(b"%d" % number * 40) for number in (1, 2, 3))
+    first, second, third = (Raw(b'"%s"' % (name * 38)) for name in (b"a", b"b", b"c"))
     for stated in (first, second, first, third, first):
-        assert keeper.read(stated, read).tools == (Tool(bytes(stated).decode()),)
+        assert keeper.read(stated, read).tools == (Tool(bytes(stated)[1:-1].decode()),)
     assert keeper.bytes == 160
     assert next(reads) == 3
     keeper.read(second, read)
     assert next(reads) == 5, "it was forgotten, and read anew"
-    keeper.read(Raw(b"0" * (KEY_BYTES_MAX + 1)), read)
+    keeper.read(Raw(b'"%s"' % (b"0" * KEY_BYTES_MAX)), read)
     assert keeper.bytes == 160, "what is too long is not kept"

@@ -75,7 +75,7 @@ def translated(
 def _bytes_of(client: Protocol, body: Mapping[str, Any]) -> Iterator[bytes]:
     """A body as a client sends it, if its protocol reads bytes and they are valid."""
     sent = json.dumps({"model": "m", **body}).encode()
-    if codec(client).read_plain is not None:
+    if codec(client).keeps_tools:
         with suppress(InvalidJson):
             JsonObject.parse(sent)
             yield sent
