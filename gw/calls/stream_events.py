@@ -6,7 +6,7 @@ Events of a channel that speaks the client's protocol are passed through. Otherw
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from channels.dialects.error_body import error_reported
 from channels.dialects.meter import Meter
@@ -132,7 +132,7 @@ class TranslatedEvents:
     ) -> None:
         self._stream = stream
         self._framing = framing
-        self._splitter = SseSplitter()
+        self._splitter = None if framing.keeps_events else SseSplitter()
         self._meter = meter
         self._has_terminator = has_terminator
         self._has_ended = False
@@ -147,16 +147,13 @@ class TranslatedEvents:
         """Meter an event with these data and return the client's bytes; as `write`."""
         if len(data) > LONG_EVENT_BYTES and is_heavy_event(data):
             raise too_heavy()
-        read = self._meter.read_event(data)
-        self._meter.take_event(read)
-        return self.take(read)
-
-    def take(self, read: Any) -> bytes:
-        """Return the bytes for an event that was decoded and metered."""
+        meter = self._meter
+        read = meter.read_event(data)
+        meter.take_event(read)
         written = self._stream.take_event(read)
-        if not self.keeps_events:
+        if self._splitter is not None:
             written = self._framed(written)
-        if self._meter.finished and self._has_terminator:
+        if meter.finished and self._has_terminator:
             return written + self.end()
         return written
 
@@ -188,7 +185,7 @@ class TranslatedEvents:
 
     def _framed(self, written: bytes) -> bytes:
         """Put the events that a translation wrote into the client's form."""
-        if not written or self.keeps_events:
+        if not written or self._splitter is None:
             return written
         return b"".join(map(self._framing.event, self._splitter.feed(written)))
 

@@ -304,12 +304,12 @@ class Client:
         self.clock = FakeClock()
         call = TranslatedCall(TRANSLATIONS[client, upstream], BODIES[client][0], redact=str)
         dialect = CHAT_DIALECTS[upstream]
-        self._meter = dialect.new_meter()
+        meter = dialect.new_meter()
         self._splitter = SseSplitter()
         self._framing = TranslatedEvents(
-            call.stream(self._meter, id="a", created=1, model="m", include_usage=True),
+            call.stream(meter, id="a", created=1, model="m", include_usage=True),
             framing or SseFraming(),
-            self._meter,
+            meter,
             has_terminator=dialect.has_terminator,
         )
 
@@ -321,9 +321,7 @@ class Client:
             if event.data is None:
                 written.append(self._framing.event(event))
             else:
-                read = self._meter.read_event(event.data)
-                self._meter.take_event(read)
-                written.append(self._framing.take(read))
+                written.append(self._framing.write_data(event.data))
         return b"".join(written)
 
 

@@ -1,9 +1,11 @@
 """Whole responses between the protocols, as documented and as chat-completions upstreams are."""
 
+import json
 from typing import Any
 
 import pytest
 
+from channels.dialects.messages.events import PlainMessage
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.translation.identifiers import made_id
@@ -14,7 +16,9 @@ from tests.unit.translation.pieces import PNG, assistant
 from tests.unit.translation.response import Response
 from tests.unit.translation.translated import (
     events_from,
+    events_of_body,
     folded,
+    read_body,
     response_in,
     response_to,
     sse,
@@ -49,6 +53,18 @@ def completion(finish: str | None = "stop", **members: Any) -> dict[str, Any]:
 
 def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
+
+
+@each("texts", [["a"], ["a", "b"], ["", "b"], [""], []])
+def test_plain_message_is_read_as_any_other(texts: list[str]) -> None:
+    stated = [message(*map(text, texts)), message(*({**text(one), "odd": 1} for one in texts))]
+    bodies = [json.dumps(one).encode() for one in stated]
+    (plain, meter), (other, other_meter) = (read_body("messages", body) for body in bodies)
+    assert isinstance(plain, PlainMessage) is bool(texts)
+    assert not isinstance(other, PlainMessage)
+    assert repr(meter) == repr(other_meter)
+    assert meter.has_choice == other_meter.has_choice
+    assert events_of_body("messages", bodies[0]) == events_of_body("messages", bodies[1])
 
 
 def test_message_becomes_a_completion() -> None:
