@@ -19,12 +19,13 @@ from urllib.parse import urlsplit
 
 from loadtests.bench.bench import Bench, VoidWindow
 from loadtests.bench.figures import Section
-from loadtests.bench.scenarios import WORKLOADS
+from loadtests.bench.peers import PEERS
+from loadtests.bench.scenarios import SHAPES, WORKLOADS
 from loadtests.bench.table import begin
 from loadtests.rig.machine import allow_files, available_cores, description, go_first, pin, place
 from loadtests.rig.network import GATEWAY, network
 from loadtests.rig.processes import CommandFailed
-from loadtests.rig.site import Tree
+from loadtests.rig.site import HERE, Tree
 from loadtests.rig.targets import Against, Network, light_upstream
 
 FILES = 65_536
@@ -36,7 +37,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; leaves with status 2 when it is wrong.
 
     `only` are then the pieces of work to do, in the order of the table; `trees` and `others` what
-    is measured beside our gateway.
+    is measured beside our gateway; peers are installed.
     """
     parser = argparse.ArgumentParser(
         prog="ops/bench",
@@ -55,11 +56,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help=f"the table ({TABLE}); what else it holds already stays in it")  # fmt: skip
     add("--against", nargs="+", action="append", default=[], metavar="TREE | COMMAND URL",
         help="another tree or another server in the same run")  # fmt: skip
+    add("--peer", nargs="+", choices=list(PEERS), metavar="PEER", default=[],
+        help=f"other gateways, which are installed for it: {', '.join(PEERS)}")  # fmt: skip
     add("--network", action="store_true",
         help="load, server and upstream on hosts of their own, a delay between")  # fmt: skip
     options = parser.parse_args(arguments)
     options.only = [one for one in WORKLOADS if one in (options.only or {*WORKLOADS} - LONG)]
-    options.trees, options.others = [], []
+    host = GATEWAY if options.network else HERE
+    options.trees, options.others = [], [PEERS[one](host, SHAPES) for one in options.peer]
     for first, *rest in options.against:
         tree = Tree.at(Path(first))
         if not rest and Path(tree.python).exists():

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
@@ -155,6 +155,7 @@ def from_tally(subject: Subject, tally: Tally, seconds: float, spent: Spent, rig
     if tally.responses:
         figures["cpu_ms"] = server / tally.responses * 1000
         figures["pg_ms"] = spent["database"] / tally.responses * 1000
+        figures["whole_ms"] = figures["cpu_ms"] + figures["pg_ms"]
         figures |= _percentiles("", tally.seconds)
         if server:
             figures["per_core"] = max(1, len(workers)) * tally.responses / server
@@ -163,6 +164,7 @@ def from_tally(subject: Subject, tally: Tally, seconds: float, spent: Spent, rig
     figures |= _percentiles("first_", tally.first) | _percentiles("gap_", tally.gaps)
     if tally.events:
         figures["event_us"] = server / tally.events * 1e6
+        figures["whole_event_us"] = (server + spent["database"]) / tally.events * 1e6
     if subject.ask.pause_ms:
         due = subject.ask.connections * seconds * 1000 / subject.ask.pause_ms
         figures["served"] = tally.events / due
@@ -296,15 +298,29 @@ class Bench(NamedTuple):
             yield running
         self.verified.extend(target.name for target in running)
 
+    def bare(self) -> AbstractContextManager[targets.Target]:
+        """The reference."""
+        return targets.reference(self.upstream, self.placement, self.network.server)
+
     @contextmanager
     def servers(self, *asks: Ask) -> Iterator[list[targets.Target]]:
         """The rig alone, the reference, the gateways, and the other servers."""
-        where = self.upstream, self.placement, self.network.server
         with ExitStack() as stack:
-            bare = stack.enter_context(targets.reference(*where))
+            bare = stack.enter_context(self.bare())
             gateways = stack.enter_context(self.gateways(*asks))
-            others = [targets.other_server(other, *where) for other in self.others]
-            yield [self.upstream, bare, *gateways, *map(stack.enter_context, others)]
+            others = map(stack.enter_context, map(self._other, self.others))
+            yield [self.upstream, bare, *gateways, *others]
+
+    @contextmanager
+    def translators(self, *asks: Ask) -> Iterator[list[targets.Target]]:
+        """The gateways, and the other servers that translate."""
+        with ExitStack() as stack:
+            gateways = stack.enter_context(self.gateways(*asks))
+            others = [self._other(other) for other in self.others if other.translates]
+            yield [*gateways, *map(stack.enter_context, others)]
+
+    def _other(self, other: targets.Against) -> AbstractContextManager[targets.Target]:
+        return targets.other_server(other, self.upstream, self.placement, self.network.server)
 
     def subject(
         self,

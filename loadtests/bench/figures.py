@@ -141,6 +141,11 @@ def above_rig(column: str) -> Measured:
     return lambda section: added(section.row(GATEWAY), section.row(RIG), column)
 
 
+def of_peer(name: str, row: str, column: str) -> Measured:
+    """A peer's figure as a multiple of that of our row."""
+    return lambda section: ratio(section.row(name), section.row(row), column)
+
+
 def second_to_first(column: str) -> Measured:
     """The figure of the second row as a multiple of the first one's."""
     return lambda section: ratio(section.rows[1], section.rows[0], column)
@@ -159,12 +164,19 @@ def furthest(column: str) -> Measured:
 
 TIMES, MS, SHARE = "{:.2f} ×", "{:.3f} ms", "{:.0%}"
 STREAMS = (("paced500", "500 streams"), ("paced2000", "2,000"), ("open10000", "10,000"))
+# Section, what is done, the least, and whose row and column are compared with which of ours.
+FERROGW = (
+    ("plain", "plain call", 1.1, "ferrogw", GATEWAY, "whole_ms"),
+    ("stream", "40 events", 2.5, "ferrogw", GATEWAY, "whole_ms"),
+    ("paced500", "an event of 500 streams", 1.1, "ferrogw", GATEWAY, "whole_event_us"),
+    ("translated", "translated call", 1, "translated of ferrogw", "translated", "whole_ms"),
+)
 
 TARGETS: tuple[Target, ...] = (
     Target("plain", "plain call, CPU beside the bare proxy", 2, TIMES, to_reference("cpu_ms")),
     Target("plain", "plain call, PostgreSQL", 0.04, MS, own("pg_ms"), is_cpu_time=True),
     Target("stream", "40 events back to back, CPU", 2, TIMES, to_reference("cpu_ms")),
-    *(Target(name, f"{work}, CPU of an event", 1.5, TIMES, to_reference("event_us"))
+    *(Target(name, f"{work}, CPU of an event", 1.15, TIMES, to_reference("event_us"))
       for name, work in STREAMS),
     *(Target(name, f"{work}, events served in time", 0.95, SHARE, own("served"), least=True)
       for name, work in STREAMS),
@@ -181,8 +193,13 @@ TARGETS: tuple[Target, ...] = (
            second_to_first("cpu_ms")),
     Target("translated-stream", "translated stream beside the native", 1.15, TIMES,
            second_to_first("cpu_ms")),
-    Target("half", "half of saturation, p50 added", 1.5, "{:.2f} ms", above_rig("p50_ms")),
-    Target("half", "half of saturation, p99 added", 5, "{:.2f} ms", above_rig("p99_ms")),
+    Target("half", "half of saturation, p50 added", 0.6, "{:.2f} ms", above_rig("p50_ms")),
+    Target("half", "half of saturation, p99 added", 2.5, "{:.2f} ms", above_rig("p99_ms")),
+    Target("half", "half of saturation, of the server's core", 0.6, SHARE, own("server_busy")),
+    Target("half", "half of saturation, PostgreSQL", 0.024, MS, own("pg_ms"), is_cpu_time=True),
+    *(Target(section, f"ferrogw's CPU beside ours and PostgreSQL's: {work}", bound, TIMES,
+             of_peer(peer, row, column), least=True)
+      for section, work, bound, peer, row, column in FERROGW),
     Target("accounts", "one, a thousand, ten thousand accounts: CPU apart by", 0.2, SHARE,
            furthest("cpu_ms")),
     Target("accounts", "the same, calls a second apart by", 0.2, SHARE, furthest("rate")),

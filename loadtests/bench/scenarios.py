@@ -52,7 +52,7 @@ SETTLING_SHARE = 0.2  # of a soak, that does not count
 BUSY = ("server_busy", "rig_busy")
 CALL = ("rate", "cpu_ms", "ratio", "pg_ms", "p50_ms", "p99_ms", *BUSY)
 BODY_COLUMNS = (*CALL[:4], "lag_ms", *CALL[4:])
-HALF = ("rate", "cpu_ms", "pg_ms", "p50_ms", "p99_ms", "hold_ms", "batch_ms",
+HALF = ("rate", "cpu_ms", "ratio", "pg_ms", "p50_ms", "p99_ms", "hold_ms", "batch_ms",
         "batch_messages", *BUSY)  # fmt: skip
 PROCESSES = ("rate", "cpu_ms", "per_core", "busiest", "pg_ms", "p50_ms", "p99_ms", *BUSY)
 PACED = ("event_us", "ratio", "served", "first_p50_ms", "first_p99_ms", "gap_p99_ms", "hold_ms",
@@ -73,10 +73,12 @@ def by_server(title: str, ask: Ask, columns: Sequence[str] = CALL) -> Workload:
 
 
 def by_ask(title: str, asks: Mapping[str, Ask]) -> Workload:
-    """Several things asked of one gateway."""
+    """Several things asked of one gateway; with a translation, of others that do the same."""
+    is_translated = any(ask.is_translated for ask in asks.values())
 
     def run(bench: Bench) -> Section:
-        with bench.gateways(*asks.values()) as targets:
+        servers = bench.translators if is_translated else bench.gateways
+        with servers(*asks.values()) as targets:
             every = [(one, name, ask) for one in targets for name, ask in asks.items()]
             subjects = [bench.subject(one, ask, name=name) for one, name, ask in every]
             return Section(title, CALL, bench.compare(subjects))
@@ -112,10 +114,10 @@ def paced(pace: Ask) -> Workload:
 
 def half(bench: Bench) -> Section:
     """Plain calls at half of the rate that saturates our gateway, and each other, as they come."""
-    with bench.gateways(PLAIN) as targets:
+    with bench.bare() as bare, bench.gateways(PLAIN) as targets:
         half, *others = [bench.half_rate(target, PLAIN) for target in targets]
         ask = Ask(connections=256, rate=half)
-        subjects = [bench.subject(one, ask) for one in (bench.upstream, *targets)]
+        subjects = [bench.subject(one, ask) for one in (bench.upstream, bare, *targets)]
         for less in (ask._replace(rate=rate) for rate in others):
             subjects.append(bench.subject(targets[0], less, name=f"gateway at {less.rate:,.0f}/s"))
         title = f"Latency at half of saturation: {half:,.0f} plain calls a second as they come"
@@ -249,6 +251,8 @@ def soak(bench: Bench) -> Section:
     return Section("Memory at half load", SOAK, [row], [note])
 
 
+# Of all calls that other servers may be asked for.
+SHAPES = [ask.shape for ask in (PLAIN, STREAM, BODY, FAST, SLOW, OPEN, WARM)]
 WORKLOADS: Mapping[str, Workload] = {
     "plain": by_server("Plain call, 64 connections", PLAIN),
     "stream": by_server("40-event stream back to back, 16 connections", STREAM),

@@ -134,11 +134,16 @@ class Rig(NamedTuple):
 
 
 class Against(NamedTuple):
-    """Another server to measure in the same run: how it is started, and where it listens then."""
+    """Another server to measure in the same run: how it is started, and where it listens then.
+
+    The upstream's address is filled into its command and its environment.
+    """
 
     name: str
     command: str
     url: str
+    environ: Mapping[str, str] = {}
+    translates: bool = False  # chat into messages, as our channels of that name
 
 
 @contextmanager
@@ -161,18 +166,21 @@ def reference(upstream: Target, placement: Placement, host: Host = HERE) -> Iter
 def other_server(
     against: Against, upstream: Target, placement: Placement, on: Host = HERE
 ) -> Iterator[Target]:
-    """Any server that takes chat-completions; its command contains the upstream's address."""
+    """Any server that takes chat-completions."""
     host, port = _host_and_port(against.url)
-    there = {"upstream_host": upstream.host, "upstream_port": upstream.port}
-    command = against.command.format(upstream_url=upstream.url, port=port, **there)
+    there: dict[str, Any] = {"upstream_url": upstream.url, "port": port}
+    there |= {"upstream_host": upstream.host, "upstream_port": upstream.port}
+    command = on.command(shlex.split(against.command.format(**there)))
+    environ = {name: value.format(**there) for name, value in against.environ.items()}
     site = Site(host=on, cores=placement.server)
-    with until_end(Process(on.command(shlex.split(command)), site=site, is_heard=True)) as process:
+    with until_end(Process(command, site=site, is_heard=True, environ=environ)) as process:
         deadline = time.monotonic() + READY_SECONDS
         while not _is_listening(host, port):
             if process.popen.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"{against.name} does not listen on {against.url}")
             time.sleep(0.05)
-        yield Target(against.name, host, port, process.pid, ["bench"])
+        suffix = f" of {against.name}"
+        yield Target(against.name, host, port, process.pid, ["bench"], suffix=suffix)
 
 
 @contextmanager

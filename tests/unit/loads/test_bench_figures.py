@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtests.bench.bench import between, parse_metrics
+from loadtests.bench.bench import between, from_tally, parse_metrics
 from loadtests.bench.figures import (
     TARGETS,
     Row,
@@ -10,15 +10,19 @@ from loadtests.bench.figures import (
     Target,
     added,
     furthest,
+    of_peer,
     own,
     percentile,
     ratio,
     slowness,
     to_reference,
 )
+from loadtests.bench.load import Ask, Subject, Tally
 from loadtests.bench.table import Table
-from loadtests.rig.targets import REFERENCE
+from loadtests.rig.targets import REFERENCE, Rig
+from loadtests.rig.targets import Target as Server
 
+SERVER = Server("gateway", "127.0.0.1", 0, 1, ["key"])
 PAGE = """\
 gw_loop_lag_seconds_bucket{le="0.001"} 10.0
 gw_loop_lag_seconds_bucket{le="0.005"} 12.0
@@ -80,6 +84,17 @@ def test_targets_are_judged_where_they_were_measured() -> None:
     assert least.judge({"plain": plain}) == (0.01, False)
     assert twice.judge({}) is None
     assert twice.judge({"plain": section(row("gateway", cpu_ms=0.3))}) is None
+
+
+def test_peer_is_compared_with_what_we_and_our_database_take() -> None:
+    spent = {"server": 3.0, "database": 1.0, "rig": 0.0, "stolen": 0.0, "at": 0.0}
+    subject = Subject("gateway", SERVER, (), Ask(1, events=4))
+    mine = from_tally(subject, Tally(responses=1000, events=4000), 1.0, spent, Rig([], 1))
+    assert (mine["cpu_ms"], mine["pg_ms"], mine["whole_ms"]) == (3.0, 1.0, 4.0)
+    assert mine["whole_event_us"] == 1000.0
+    both = section(Row("gateway", [mine]), row("peer", whole_ms=6.0))
+    assert of_peer("peer", "gateway", "whole_ms")(both) == 1.5
+    assert of_peer("absent", "gateway", "whole_ms")(both) is None
 
 
 def test_rows_apart_are_every_number_of_accounts_of_our_tree() -> None:
