@@ -318,9 +318,11 @@ class Recovery:
 
     async def _look_for_leaks(self) -> None:
         """Settle our holds that have no call or settlement here: a defect, logged as an error."""
+        mine = self._heartbeat.identity.id, LEAK_SECONDS
+        if not await self._database.fetch_all(SQL["old_holds_of"], mine):
+            return  # to ask what is known takes long beside a call
         known = self._live.ids() | self._unsettled()  # before the read: calls may end meanwhile
-        mine = self._heartbeat.identity.id
-        for row in await self._database.fetch_all(SQL["old_holds_of"], (mine, LEAK_SECONDS)):
+        for row in await self._database.fetch_all(SQL["old_holds_of"], mine):
             if UUID(row[0]).int not in known:
                 self._log.error("hold_leaked", call=row[0])
                 self._settle(row)

@@ -181,7 +181,7 @@ class LedgerWriter(Actor[Message]):
     def unsettled(self) -> set[int]:
         """Return the ids of calls whose hold or settlement is waiting or being applied."""
         messages = (e.message for e in chain(self.mailbox, self._batch))
-        others = Barrier | LeaseChange | NodeChange
+        others = (Barrier, LeaseChange, NodeChange)
         ids = {m.facts.call_id.int for m in messages if not isinstance(m, others)}
         return ids | self.leases.calls() | self._quarantined | self._refused_holds.keys()
 

@@ -88,8 +88,9 @@ class IdleTrimmer:
                 self._give_back()
 
 
-NEW_OBJECTS_MAX = 20_000
-LOOKS_AT_NEW = 1_000  # per collection of the middle generation
+# Walked in less than a millisecond.
+NEW_OBJECTS_MAX = 5_000
+LOOKS_AT_NEW = 4_000  # per collection of the middle generation
 LOOKS_AT_OLD = 50  # per collection of the old one
 
 

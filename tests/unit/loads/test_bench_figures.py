@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtests.bench.bench import between, from_tally, parse_metrics
+from loadtests.bench.bench import Spent, between, from_tally, parse_metrics
 from loadtests.bench.figures import (
     TARGETS,
     Row,
@@ -87,7 +87,7 @@ def test_targets_are_judged_where_they_were_measured() -> None:
 
 
 def test_peer_is_compared_with_what_we_and_our_database_take() -> None:
-    spent = {"server": 3.0, "database": 1.0, "rig": 0.0, "stolen": 0.0, "at": 0.0}
+    spent: Spent = {"server": 3.0, "database": 1.0, "rig": 0.0, "stolen": 0.0, "at": 0.0}
     subject = Subject("gateway", SERVER, (), Ask(1, events=4))
     mine = from_tally(subject, Tally(responses=1000, events=4000), 1.0, spent, Rig([], 1))
     assert (mine["cpu_ms"], mine["pg_ms"], mine["whole_ms"]) == (3.0, 1.0, 4.0)
