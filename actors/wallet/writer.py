@@ -91,6 +91,8 @@ BATCH_FULL = 128
 BATCH_THRESHOLD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
+# Messages freed in one turn of the loop: the processor's caches have lost them by then.
+FREED_AT_ONCE = 64
 # What has no waiting caller goes with the next batch, or after this time: what frees a hold, a key
 # or a lease, which other processes look at in the database.
 LINGER_SECONDS = 0.020
@@ -191,7 +193,12 @@ class LedgerWriter(Actor[Message]):
             while True:
                 if self._batch:  # gathered below, or under way when an error restarted this
                     await self._finish(self._batch)
-                    size, self._batch = len(self._batch), []
+                    done, self._batch = self._batch, []
+                    size = len(done)
+                    while len(done) > FREED_AT_ONCE:
+                        del done[-FREED_AT_ONCE:]
+                        await asyncio.sleep(0)
+                    done.clear()
                     if size >= BATCH_THRESHOLD:
                         await self.clock.sleep(min(size * GATHER_PER_MESSAGE, GATHER_MAX_SECONDS))
                 await self.mailbox.ready()
