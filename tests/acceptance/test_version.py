@@ -33,3 +33,10 @@ def test_manifests_run_the_image_of_this_version() -> None:
         for image in re.findall(r"image: (\S+)", path.read_text(encoding="utf-8"))
     }
     assert images == {f"model-gateway:{declared}"}
+
+
+def test_changelog_begins_with_this_version() -> None:
+    text = (ROOT / "ops/CHANGELOG.md").read_text(encoding="utf-8")
+    newest, when = re.findall(r"^## \[(.*)\] - (.*)$", text, re.MULTILINE)[0]
+    assert newest == setup()["metadata"]["version"]
+    assert re.fullmatch(r"Unreleased|\d{4}-\d\d-\d\d", when)
