@@ -74,6 +74,11 @@ class SseSplitter:
         """Whether the next piece continues an event."""
         return bool(self._pending)
 
+    @property
+    def is_between_events(self) -> bool:
+        """Whether the next piece begins with an event, if it begins with neither CR nor LF."""
+        return not self._pending and not self._last_was_cr
+
     def pending(self) -> bytes:
         """Return the bytes of the last, incomplete event."""
         return bytes(self._pending)

@@ -5,7 +5,7 @@ For requests, whole responses and streams (`model.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as Interface
@@ -47,6 +47,12 @@ class ResponseEncoder(Interface):
 
     def encode_event(self, event: Event) -> bytes: ...
 
+    def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
+        """Return the bytes of as many events of text, each as JSON without quotes and escapes.
+
+        None, and nothing happens, where they have to be encoded one by one.
+        """
+
 
 class MakesEncoder(Interface):
     """Makes the encoder of one response; `created` is a Unix second."""
@@ -83,6 +89,7 @@ class Codec:
     maps the names that `encode_request` changes to the client's own. `new_encoder` is for streams,
     `new_body_encoder` for whole responses. `keep_alive` is sent to a client while there is nothing
     else to send: what its readers skip. `keeps_tools`: `decode_request` takes `tools` as JSON text.
+    `plain_texts` finds the texts of a stream's piece that is nothing else (`encode_texts`).
     """
 
     decode_request: Callable[[Mapping[str, object]], Request]
@@ -94,3 +101,4 @@ class Codec:
     keep_alive: bytes
     read_plain: Callable[[bytes], Request | None] | None = None
     keeps_tools: bool = False
+    plain_texts: Callable[[bytes], list[bytes] | None] | None = None

@@ -8,6 +8,7 @@ content, so that another channel may still be tried, and no end before the upstr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from channels.dialects.token_counts import Usage
 from channels.translation import events
@@ -39,6 +40,10 @@ class EventEncoder(ABC):
         if type(event) is events.CallBegan:
             return self._call_began(event)
         return self._encode_rarer(event)
+
+    def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
+        """See ResponseEncoder."""
+        return None
 
     def _encode_rarer(self, event: events.Event) -> bytes:
         if type(event) is events.UsageStated:

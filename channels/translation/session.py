@@ -156,6 +156,7 @@ class TranslatedCall:
             encoder,
             names=self.names,
             redact=self._redact,
+            plain_texts=self._upstream.plain_texts,
             closing=own.closing_failure if self.translation.closes_failures else None,
         )
 
@@ -174,6 +175,7 @@ class TranslatedStream:
         "_encoder_of",
         "_is_closed",
         "_names",
+        "_plain_texts",
         "_redact",
         "failed",
         "has_written",
@@ -186,6 +188,7 @@ class TranslatedStream:
         *,
         names: Mapping[str, str],
         redact: Callable[[str], str],
+        plain_texts: Callable[[bytes], list[bytes] | None] | None = None,
         closing: Callable[[str], bytes] | None = None,
     ) -> None:
         self._closing = closing
@@ -194,6 +197,7 @@ class TranslatedStream:
         self._encoder_of = encoder_of
         self._encoder: ResponseEncoder | None = None  # made for the first event
         self._names = names
+        self._plain_texts = plain_texts
         self._redact = redact
         self.failed: StreamFailed | None = None
         self.has_written = False
@@ -216,6 +220,25 @@ class TranslatedStream:
             return b"".join([self._write(one) for one in events])
         except RecursionError:
             return self._write(StreamFailed(None, f"The upstream sent {_TOO_DEEP}."))
+
+    def take_texts(self, piece: bytes) -> tuple[bytes, int] | None:
+        """Return the client's bytes for a piece of text events, and the number of characters.
+
+        The same as of each event by itself, without decoding any. None, and nothing happens, for
+        other pieces, and before the first bytes.
+        """
+        encoder = self._encoder
+        if self._plain_texts is None or encoder is None or not self.has_written or self.failed:
+            return None
+        texts = self._plain_texts(piece)
+        if texts is None:
+            return None
+        try:  # apart, so that no character is whole that is cut in two
+            characters = len(b" ".join(texts).decode()) - len(texts) + 1
+        except UnicodeDecodeError:
+            return None
+        written = encoder.encode_texts(texts, characters)
+        return None if written is None else (written, characters)
 
     def end_stream(self) -> bytes:
         """Return the client's bytes at the end of the upstream's stream; none if it was cut."""

@@ -18,7 +18,7 @@ from channels.dialects.dialect import ChatDialect
 from channels.dialects.meter import Meter
 from channels.errors import UpstreamError, UpstreamMalformed
 from channels.exact_redaction import ExactRedaction
-from channels.http.sse import SseEvent, SseSplitter
+from channels.http.sse import USUAL_BYTES_MAX, SseEvent, SseSplitter
 from channels.json.lenient import UNREADABLE
 from gw.calls import stream_events
 from metrics.logs import EventLog
@@ -115,12 +115,8 @@ class StreamPipeline:
                 datas = self._splitter.whole_events(piece)
                 if datas is not None:
                     return self._passed_through(piece, datas)
-            elif self._events.needs_data_only:
-                datas = self._splitter.whole_events(piece)
-                if datas is not None:
-                    if self._has_begun:
-                        return self._translated(datas)
-                    return self._written([SseEvent(b"", data) for data in datas])
+            elif isinstance(events := self._events, stream_events.TranslatedEvents):
+                return self._translated(events, piece)
             return self._written(self._fed(piece))
         except UpstreamError:
             raise
@@ -175,10 +171,17 @@ class StreamPipeline:
         self._has_begun = self._has_begun or bool(piece)
         return piece
 
-    def _translated(self, datas: list[bytes]) -> bytes:
-        """Return the chunk of whole events with these data, of a stream that has begun."""
-        events = self._events
-        assert isinstance(events, stream_events.TranslatedEvents)
+    def _translated(self, events: stream_events.TranslatedEvents, piece: bytes) -> bytes:
+        """Return the chunk of a piece that is translated."""
+        if self._has_begun and self._splitter.is_between_events and len(piece) <= USUAL_BYTES_MAX:
+            written = events.write_texts(piece)
+            if written is not None:
+                return written
+        datas = self._splitter.whole_events(piece)
+        if datas is None:
+            return self._written(self._fed(piece))
+        if not self._has_begun:
+            return self._written([SseEvent(b"", data) for data in datas])
         if len(datas) == 1:
             return events.write_data(datas[0])
         pieces = []

@@ -61,14 +61,10 @@ class EventWriter(Protocol):
     """Writes the events of one stream.
 
     `is_verbatim`: events are sent byte for byte, so a read need not be split.
-    `needs_data_only`: only the data of an event is used.
     """
 
     @property
     def is_verbatim(self) -> bool: ...
-
-    @property
-    def needs_data_only(self) -> bool: ...
 
     def write(self, event: SseEvent, data: bytes) -> bytes | None:
         """Meter an event and return the client's bytes; None where it is not for this client."""
@@ -85,8 +81,6 @@ class EventWriter(Protocol):
 
 class PassthroughEvents:
     """Events as the upstream sent them; usage is withheld from a client that did not ask for it."""
-
-    needs_data_only = False
 
     def __init__(self, meter: Meter, framing: Framing, *, forwards_usage: bool) -> None:
         self._meter = meter
@@ -120,7 +114,6 @@ class TranslatedEvents:
     """
 
     is_verbatim = False
-    needs_data_only = True
 
     def __init__(
         self,
@@ -155,6 +148,15 @@ class TranslatedEvents:
             written = self._framed(written)
         if meter.finished and self._has_terminator:
             return written + self.end()
+        return written
+
+    def write_texts(self, piece: bytes) -> bytes | None:
+        """Meter a piece of whole events of text and return the client's bytes; None for others."""
+        taken = None if self._splitter is not None else self._stream.take_texts(piece)
+        if taken is None:
+            return None
+        written, characters = taken
+        self._meter.characters += characters
         return written
 
     def comment(self, event: SseEvent) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 from channels.dialects.chat import thinking
@@ -221,15 +222,16 @@ class ChatStreamEncoder(ChatResponseEncoder):
         self._ends = b',"logprobs":null,"finish_reason":null}' + self._tail
         self._before_text = self._head + b'{"index":0,"delta":' + _TEXTS["content"]
         self._after_text = b"}" + self._ends
+        self._between_texts = b'"%b%b"' % (self._after_text, self._before_text)
         self._arguments: list[bool] | None = None  # per call: has arguments; None: no chunk yet
 
-    def _text(self, text: str) -> bytes:
-        if self._arguments is None:
-            return super()._text(text)
-        # The same in one step, for most events are text.
+    def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
+        """See ResponseEncoder."""
+        if self._is_over or self._arguments is None:
+            return None
         self._thought = None
-        self._characters += len(text)
-        return b"".join((self._before_text, dumps(text), self._after_text))
+        self._characters += characters
+        return b'%b"%b"%b' % (self._before_text, self._between_texts.join(texts), self._after_text)
 
     def _add_text(self, member: str, text: str) -> bytes:
         return self._chunk(_TEXTS[member] + dumps(text) + b"}")

@@ -8,6 +8,7 @@ of it.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -98,6 +99,26 @@ _MESSAGE = msgspec.json.Decoder(StatedMessage)
 _BLOCK = msgspec.json.Decoder(_CountedBlock)
 TOOL_BLOCK = msgspec.json.Decoder(_ToolBlock)
 _BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+# An event of text without escapes, as upstreams write it, some with spaces at the end.
+_TEXT_EVENT = re.compile(
+    rb'^event: content_block_delta\ndata: \{"type": ?"content_block_delta", ?"index": ?\d{1,9}, ?'
+    rb'"delta": ?\{"type": ?"text_delta", ?"text": ?"([^"\\\x00-\x1f\x7f]++)"\} *+\}\n\n',
+    re.M,
+)
+_TEXT_EVENT_LINES = 3
+
+
+def plain_texts(piece: bytes) -> list[bytes] | None:
+    """Return the texts of whole events that are nothing else, as JSON without quotes.
+
+    None for any other piece. As all lines belong to matches, which begin at the start of a line,
+    nothing lies between them.
+    """
+    texts = _TEXT_EVENT.findall(piece)
+    is_all = piece.count(b"\n") == _TEXT_EVENT_LINES * len(texts) and piece.endswith(b"\n\n")
+    return texts if texts and is_all else None
 
 
 def read_event(data: bytes) -> MessagesEvent | None:

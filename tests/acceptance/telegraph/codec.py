@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from channels.dialects.token_counts import Usage
@@ -95,6 +95,10 @@ class StreamEncoder:
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
         self._usage: Usage | None = None
 
+    def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
+        """Return None: events of text are encoded one by one."""
+        return None
+
     def encode_event(self, event: Event) -> bytes:
         if isinstance(event, UsageStated):
             self._usage = event.usage
@@ -114,6 +118,10 @@ class BodyEncoder:
         self._named = {"id": id, "model": model}
         self._texts: list[str] = []
         self._usage: Usage | None = None
+
+    def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
+        """Return None: events of text are encoded one by one."""
+        return None
 
     def encode_event(self, event: Event) -> bytes:
         if isinstance(event, UsageStated):
