@@ -28,7 +28,9 @@ from actors.wallet.rows import (
     hold_row,
     joined,
     late_calls,
+    moves,
     node_parts,
+    nodes_of_calls,
     record_columns,
     unusual_parts,
 )
@@ -192,7 +194,10 @@ def parameters(
         len(batch.admitted),
         array_of(map(change_row, batch.changes)),
         joined("[", b",", [one.job for one in settlements if one.job is not None], "]"),
-        node_parts(settlements, batch.admitted, batch.holds, batch.nodes),
+        node_parts(batch.holds, batch.nodes),
+        nodes_of_calls(one.admitted for one in settlements) if ended else None,
+        nodes_of_calls(batch.admitted) if batch.admitted else None,
+        moves(settlements, batch.admitted) if ended or batch.admitted else None,
     )
 
 

@@ -1,6 +1,6 @@
 -- apply --
 -- One batch of settlements, holds, refused rows and changes of leases in one transaction.
-SELECT ledger_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
+SELECT ledger_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
 -- last_batch --
 -- The number of a process's last batch that must not be applied twice.

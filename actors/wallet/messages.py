@@ -120,14 +120,9 @@ class NodeHold(Struct, frozen=True, gc=False):
 
 
 class HeldNode(Struct, frozen=True, array_like=True, gc=False):
-    """What a call holds on a node in one period, as it is kept with its hold and its row.
+    """What a call holds on a node in one period: on the sum of this number (`budget_sums`)."""
 
-    `period_from` as the database writes it.
-    """
-
-    budget_id: str
-    subject: str
-    period_from: str
+    sum_id: int
     held: int
 
 
@@ -197,7 +192,7 @@ class NodeLease(Struct, eq=False):
     subject: str
     last_hold: float
     identity: str = ""  # of the process that leased it
-    period_from: str | None = None  # None: the ledger has not said it yet
+    sum_id: int | None = None  # of node and period; None: the ledger has not said it yet
     until: float = -inf  # the end of the period
     known_at: float = -inf  # when the ledger was asked last
     is_above: bool = False  # it stands at its limit or above
@@ -217,12 +212,12 @@ class NodeLease(Struct, eq=False):
 @dataclass(frozen=True, slots=True)
 class NodeChange:
     """Lease so many more nano-USD of a node in its present period, at least `least`; 0: say only
-    what it stands at; negative: return them, of the period given.
+    what it stands at; negative: return them, of the sum given.
     """
 
     lease: NodeLease
     change: int
-    period_from: str | None = None
+    sum_id: int | None = None
     least: int = 0
 
     @property

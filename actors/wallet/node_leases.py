@@ -51,7 +51,7 @@ REFRESH_SECONDS, KNOWN_SECONDS = 1.0, 2.0
 # Of a lease, which is a quarter of what was available at most.
 EXCESS_SHARE = 1 / 4
 
-# What the ledger says of a node's lease: account, budget, subject, period, seconds left of it
+# What the ledger says of a node's lease: account, budget, subject, sum, seconds left of its period
 # (None: it does not end), amount, whether it stands at its limit or above; of a run its ceiling.
 NodeRow: TypeAlias = Sequence[Any]
 
@@ -97,7 +97,7 @@ class NodeLeases:
             lease.demand += amount / DEMAND_SECONDS
             lease.last_hold = now
             if now >= lease.until or lease.identity != identity:
-                if lease.period_from is not None:
+                if lease.sum_id is not None:
                     lease = self._renew(nodes, lease)
                 is_free = False
                 if may_ask:
@@ -138,8 +138,8 @@ class NodeLeases:
         parts = []
         for lease, amount in held:
             lease.used += amount
-            assert lease.period_from is not None
-            parts.append(HeldNode(lease.budget_id, lease.subject, lease.period_from, amount))
+            assert lease.sum_id is not None
+            parts.append(HeldNode(lease.sum_id, amount))
         admitted.leases, admitted.budgets = tuple(lease for lease, _ in held), tuple(parts)
 
     def ended(self, admitted: Admitted, cost_nano_usd: int) -> None:
@@ -180,7 +180,7 @@ class NodeLeases:
             lease.is_asked = False
             if change.change < 0:
                 lease.returning += change.change
-                row = found.get((*change.node, change.period_from))
+                row = found.get((*change.node, change.sum_id))
                 lease.leased = 0 if row is None else row[5]
             else:
                 row = present.get(change.node)
@@ -193,9 +193,9 @@ class NodeLeases:
 
     def drawn(self, nodes: NodesOfAccount, row: NodeRow) -> None:
         """Take over a lease that a call was taken out of."""
-        _, budget_id, subject, period_from, _, amount, *_ = row
+        _, budget_id, subject, sum_id, _, amount, *_ = row
         lease = nodes.leases.get((budget_id, subject))
-        if lease is not None and lease.period_from == period_from:
+        if lease is not None and lease.sum_id == sum_id:
             lease.leased = amount
 
     def gone(self, nodes: NodesOfAccount) -> None:
@@ -220,15 +220,15 @@ class NodeLeases:
     def _take_over(
         self, lease: NodeLease, identity: str, sent_at: float, row: NodeRow, *, is_wanted: bool
     ) -> None:
-        *_, period_from, seconds, amount, is_above, limit = row
-        if lease.period_from not in (None, period_from):
+        *_, sum_id, seconds, amount, is_above, limit = row
+        if lease.sum_id not in (None, sum_id):
             nodes = self._all.get(lease)
             if nodes is None:
                 return  # dropped meanwhile, and returned
             lease = self._renew(nodes, lease)
         elif is_wanted and amount <= lease.leased:
             lease.ask_after = sent_at + REFUSED_SECONDS
-        lease.period_from, lease.identity, lease.known_at = period_from, identity, sent_at
+        lease.sum_id, lease.identity, lease.known_at = sum_id, identity, sent_at
         lease.until = inf if seconds is None else sent_at + seconds
         lease.leased, lease.is_above, lease.limit = amount, is_above, limit
 
@@ -270,7 +270,7 @@ class NodeLeases:
             return
         lease.is_asked = True
         lease.returning += lease.leased
-        self._tell(NodeChange(lease, -lease.leased, lease.period_from))
+        self._tell(NodeChange(lease, -lease.leased, lease.sum_id))
 
     def _ask(self, lease: NodeLease, amount: int, now: float) -> None:
         """Ask for as much more as the node's demand needs, and what it stands at."""

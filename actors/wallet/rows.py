@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from actors.wallet import claims, messages, storable
 from channels.families import UNIT_TYPES
@@ -255,38 +255,49 @@ def change_row(change: messages.LeaseChange) -> str:
     return f"{row_value(change.account_id)},{change.change},{change.least}"
 
 
-def node_parts(
-    settlements: Sequence[messages.Settle],
-    admitted: Sequence[messages.Admitted],
-    holds: Sequence[messages.Hold],
-    changes: Sequence[messages.NodeChange],
-) -> str:
-    """Encode the nodes that calls are held on, and changes of their leases."""
-    ended = [one.admitted.budgets if one.admitted else None for one in settlements]
+def node_parts(holds: Sequence[messages.Hold], changes: Sequence[messages.NodeChange]) -> str:
+    """Encode the nodes that calls ask the ledger for, and changes of leases of nodes."""
     found: dict[str, Any] = {}
-    if any(ended):
-        found["settled"] = [nodes or None for nodes in ended]
-    if any(one.budgets for one in admitted) or any(
-        one.nodes or one.budgets_version for one in holds
-    ):
-        found["holds"] = [
-            *([0, one.budgets] if one.budgets else None for one in admitted),
-            *(_asked(one) for one in holds),
-        ]
-    if not (found or changes):
-        return "{}"
-    needed: dict[tuple[str, str, str, str], int] = {}
-    for one in (*admitted, *(one.admitted for one in settlements if one.admitted)):
-        for part in one.budgets:
-            if part.held:
-                node = (one.account_id, part.budget_id, part.subject, part.period_from)
-                most = part.held if one.cost is None else min(part.held, one.cost)
-                needed[node] = needed.get(node, 0) + most
-    if needed:
-        found["needed"] = [(*node, amount) for node, amount in needed.items()]
+    if any(one.nodes or one.budgets_version for one in holds):
+        found["asked"] = [_asked(one) for one in holds]
     if changes:
-        found["leases"] = [(*one.node, one.period_from, one.change, one.least) for one in changes]
-    return _encode(found).decode()
+        found["leases"] = [(*one.node, one.sum_id, one.change, one.least) for one in changes]
+    return _encode(found).decode() if found else "{}"
+
+
+def moves(
+    settlements: Sequence[messages.Settle], admitted: Sequence[messages.Admitted]
+) -> str | None:
+    """Encode by what calls admitted in memory move the sums of their nodes (`budget_move`)."""
+    of_sum: dict[int, list[int]] = {}
+    for one in admitted:
+        for sum_id, held in map(astuple, one.budgets):
+            move = of_sum.setdefault(sum_id, [sum_id, 0, 0, 0, 0])
+            move[1] += held
+            move[3] += held
+    for settle in settlements:
+        if settle.admitted is not None and settle.admitted.budgets:
+            cost = settle.cost_nano_usd
+            for sum_id, held in map(astuple, settle.admitted.budgets):
+                move = of_sum.setdefault(sum_id, [sum_id, 0, 0, 0, 0])
+                move[1] += min(held, cost)
+                move[2] += cost
+                move[4] += max(0, cost - held)
+    return array_of(",".join(map(str, move)) for move in of_sum.values()) if of_sum else None
+
+
+def nodes_of_calls(admitted: Iterable[messages.Admitted | None]) -> str | None:
+    """Encode the nodes of calls admitted in memory, an array's text for each; None: no nodes."""
+    found = [one.budgets if one is not None else () for one in admitted]
+    if not any(found):
+        return None
+    return "{" + ",".join(map(_nodes_of_call, found)) + "}"
+
+
+def _nodes_of_call(budgets: Sequence[messages.HeldNode]) -> str:
+    if not budgets:
+        return "NULL"
+    return '"{' + ",".join(f"{one.sum_id},{one.held}" for one in budgets) + '}"'
 
 
 def _asked(hold: messages.Hold) -> Sequence[Any] | None:

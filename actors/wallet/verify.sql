@@ -49,26 +49,23 @@ WITH corrected AS (
     SELECT call_id, least(min(cost_before_nano_usd), min(cost_after_nano_usd)) AS least_nano_usd
     FROM call_log_corrections GROUP BY call_id
 ), parts AS (
-    SELECT l.account_id, n ->> 0 AS budget_id, n ->> 1 AS subject, (n ->> 2)::timestamptz AS period_from,
-        l.cost_nano_usd AS spent, 0::bigint AS held,
-        l.cost_nano_usd - least(l.cost_nano_usd, (n ->> 3)::bigint, c.least_nano_usd) AS excess
-    FROM call_logs l CROSS JOIN LATERAL json_array_elements(l.budgets) n
+    SELECT n.sum, l.cost_nano_usd AS spent, 0::bigint AS held,
+        l.cost_nano_usd - least(l.cost_nano_usd, n.held, c.least_nano_usd) AS excess
+    FROM call_logs l CROSS JOIN LATERAL budget_parts(l.budgets) n
     LEFT JOIN corrected c ON c.call_id = l.request_id
     WHERE l.budgets IS NOT NULL AND l.created_at >= (SELECT min(period_from) FROM budget_sums) - interval '100 days'
     UNION ALL
-    SELECT h.account_id, n ->> 0, n ->> 1, (n ->> 2)::timestamptz, 0, (n ->> 3)::bigint, 0
-    FROM holds h CROSS JOIN LATERAL json_array_elements(h.budgets) n
+    SELECT n.sum, 0, n.held, 0
+    FROM holds h CROSS JOIN LATERAL budget_parts(h.budgets) n
     WHERE h.budgets IS NOT NULL
 ), summed AS (
-    SELECT account_id, budget_id, subject, period_from, sum(spent) AS spent, sum(held) AS held, sum(excess) AS excess
-    FROM parts GROUP BY 1, 2, 3, 4
+    SELECT p.sum, sum(p.spent) AS spent, sum(p.held) AS held, sum(p.excess) AS excess FROM parts p GROUP BY 1
 )
 SELECT s.account_id, s.budget_id, s.subject, s.period_from::text, s.spent_nano_usd, s.held_nano_usd, s.excess_nano_usd,
     (coalesce(p.spent, 0) + s.carried_spent_nano_usd)::bigint, coalesce(p.held, 0)::bigint,
     (coalesce(p.excess, 0) + s.carried_excess_nano_usd)::bigint
 FROM budget_sums s
-LEFT JOIN summed p ON p.account_id = s.account_id AND p.budget_id = s.budget_id AND p.subject = s.subject
-    AND p.period_from = s.period_from
+LEFT JOIN summed p ON p.sum = s.id
 WHERE s.spent_nano_usd <> coalesce(p.spent, 0) + s.carried_spent_nano_usd OR s.held_nano_usd <> coalesce(p.held, 0)
     OR s.excess_nano_usd <> coalesce(p.excess, 0) + s.carried_excess_nano_usd
 

@@ -160,8 +160,8 @@ class FakeLedger:
             self.lose_before -= 1
             raise StoreUnavailable("lost before the statement")
         process, accounts, keys, settlements, details, holds, calls, rows, unusual = params[:9]
-        number, admitted, written, changes, jobs, nodes = params[9:]
-        assert nodes == "{}", "the twin knows no budgets"
+        number, admitted, written, changes, jobs, *nodes = params[9:]
+        assert nodes == ["{}", None, None, None], "the twin knows no budgets"
         if self.refuses_replies and unusual is not None and '"body"' in unusual:
             raise StatementRefused("54000", "too large")
         ended, wanted = _settlements(settlements, details), _holds(holds, calls)

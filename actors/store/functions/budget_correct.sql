@@ -6,11 +6,10 @@ DECLARE
 BEGIN
     FOR sum IN
         UPDATE budget_sums s SET spent_nano_usd = s.spent_nano_usd + p_cost - p_row.cost_nano_usd,
-            excess_nano_usd = s.excess_nano_usd + (p_cost - least(p_cost, p_row.cost_nano_usd, (n ->> 3)::bigint))
-                - (p_row.cost_nano_usd - least(p_row.cost_nano_usd, (n ->> 3)::bigint))
-        FROM json_array_elements(p_row.budgets) n
-        WHERE s.account_id = p_row.account_id AND s.budget_id = n ->> 0 AND s.subject = n ->> 1
-            AND s.period_from = (n ->> 2)::timestamptz
+            excess_nano_usd = s.excess_nano_usd + (p_cost - least(p_cost, p_row.cost_nano_usd, n.held))
+                - (p_row.cost_nano_usd - least(p_row.cost_nano_usd, n.held))
+        FROM budget_parts(p_row.budgets) n
+        WHERE s.id = n.sum
         RETURNING s.*
     LOOP
         IF sum.spent_nano_usd >= sum.alarm_nano_usd THEN

@@ -2,7 +2,7 @@
 --
 -- p_nodes [[budget_id, subject, amount, ceiling], …]; an amount of 0 is always admitted, and that of a `warn` node is 0.
 --
--- Returns {held: [[budget_id, subject, period_from, held]], warned: [budget_id]}, or {reason, budget}: `budget` where the
+-- Returns {held, warned: [budget_id]}, `held` as the text of {sum, held, …}, or {reason, budget}: `budget` where the
 -- amount passes what is neither spent nor held, with the figures of the node that has least left, then the smaller id;
 -- `leased` where only leases of processes are in the way; `too_many_runs`; `stale_budgets` where a node is gone.
 CREATE OR REPLACE FUNCTION budget_hold(p_account text, p_nodes json) RETURNS json LANGUAGE plpgsql AS $$
@@ -20,11 +20,9 @@ DECLARE
     worst_id  text;
     worst_has bigint;
     refusing  budget_sums[] := '{}';
-    taken     json[] := '{}';
     warned    text[] := '{}';
-    ids       text[] := '{}';
-    subjects  text[] := '{}';
-    begins    timestamptz[] := '{}';
+    taken     bigint[] := '{}';
+    sums      bigint[] := '{}';
     amounts   bigint[] := '{}';
     limits    bigint[] := '{}';
 BEGIN
@@ -81,12 +79,10 @@ BEGIN
         ELSIF want.amount > 0 AND want.amount > remaining - sum.leased_nano_usd THEN
             is_leased := true;
         END IF;
-        ids := ids || want.id;
-        subjects := subjects || want.subject;
-        begins := begins || sum.period_from;
+        sums := sums || sum.id;
         amounts := amounts || want.amount;
         limits := limits || most;
-        taken := taken || json_build_array(want.id, want.subject, sum.period_from, want.amount);
+        taken := taken || sum.id || want.amount;
     END LOOP;
     IF worst IS NOT NULL THEN
         FOREACH sum IN ARRAY refusing LOOP
@@ -103,9 +99,7 @@ BEGIN
     END IF;
     UPDATE budget_sums s SET held_nano_usd = s.held_nano_usd + t.amount, last_hold_at = clock_timestamp(),
         bound_nano_usd = CASE WHEN t.amount > 0 THEN t.most ELSE s.bound_nano_usd END
-    FROM unnest(array_fill(p_account, ARRAY[cardinality(ids)]), ids, subjects, begins, amounts, limits)
-        AS t(account_id, id, subject, begins, amount, most)
-    WHERE s.account_id = ANY (ARRAY[t.account_id]) AND s.budget_id = ANY (ARRAY[t.id])
-        AND s.subject = ANY (ARRAY[t.subject]) AND s.period_from = ANY (ARRAY[t.begins]);
-    RETURN json_build_object('held', array_to_json(taken), 'warned', array_to_json(warned));
+    FROM unnest(sums, amounts, limits) AS t(id, amount, most)
+    WHERE s.id = ANY (ARRAY[t.id]);
+    RETURN json_build_object('held', taken::text, 'warned', array_to_json(warned));
 END $$;

@@ -1,6 +1,6 @@
 -- What a process leases of a sum, as `budget_lease` returns it.
 CREATE OR REPLACE FUNCTION budget_leased(p_process text, p_sum budget_sums, p_limit bigint) RETURNS json LANGUAGE sql AS $$
-    SELECT json_build_array(p_sum.account_id, p_sum.budget_id, p_sum.subject, p_sum.period_from,
+    SELECT json_build_array(p_sum.account_id, p_sum.budget_id, p_sum.subject, p_sum.id,
         extract(epoch FROM p_sum.period_to - clock_timestamp())::float8,
         coalesce((SELECT l.amount_nano_usd FROM budget_leases l
                   WHERE l.process_id = ANY (ARRAY[p_process]) AND l.account_id = ANY (ARRAY[p_sum.account_id])

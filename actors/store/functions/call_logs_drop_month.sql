@@ -25,13 +25,12 @@ BEGIN
         INTO row_count, cost_nano_usd;
     -- What these rows have booked to budgets, whose sums stay (`gw ledger verify`).
     EXECUTE format('SELECT json_agg(p) FROM (
-        SELECT l.account_id, n ->> 0 AS budget_id, n ->> 1 AS subject, (n ->> 2)::timestamptz AS period_from,
-            sum(l.cost_nano_usd) AS spent,
-            sum(l.cost_nano_usd - least(l.cost_nano_usd, (n ->> 3)::bigint, c.least_nano_usd)) AS excess
-        FROM %I l CROSS JOIN LATERAL json_array_elements(l.budgets) n
+        SELECT n.sum, sum(l.cost_nano_usd) AS spent,
+            sum(l.cost_nano_usd - least(l.cost_nano_usd, n.held, c.least_nano_usd)) AS excess
+        FROM %I l CROSS JOIN LATERAL budget_parts(l.budgets) n
         LEFT JOIN (SELECT call_id, least(min(cost_before_nano_usd), min(cost_after_nano_usd)) AS least_nano_usd
                    FROM call_log_corrections GROUP BY call_id) c ON c.call_id = l.request_id
-        WHERE l.budgets IS NOT NULL GROUP BY 1, 2, 3, 4) p', name) INTO carried;
+        WHERE l.budgets IS NOT NULL GROUP BY 1) p', name) INTO carried;
     DELETE FROM call_log_rollups r
     WHERE r.bucket >= month::timestamp AT TIME ZONE 'UTC'
       AND r.bucket < (month + interval '1 month') AT TIME ZONE 'UTC';
@@ -49,10 +48,8 @@ BEGIN
         LOCK TABLE call_logs IN ACCESS EXCLUSIVE MODE; -- before the rows of sums, as batches do
         UPDATE budget_sums s SET carried_spent_nano_usd = s.carried_spent_nano_usd + p.spent,
             carried_excess_nano_usd = s.carried_excess_nano_usd + p.excess
-        FROM json_to_recordset(carried) AS p(account_id text, budget_id text, subject text, period_from timestamptz,
-            spent bigint, excess bigint)
-        WHERE s.account_id = p.account_id AND s.budget_id = p.budget_id AND s.subject = p.subject
-            AND s.period_from = p.period_from;
+        FROM json_to_recordset(carried) AS p(sum bigint, spent bigint, excess bigint)
+        WHERE s.id = p.sum;
     END IF;
     EXECUTE format('DROP TABLE %I', name);
     RETURN NEXT;

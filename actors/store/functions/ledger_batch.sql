@@ -24,13 +24,12 @@
 --                the process knows of no leases
 -- p_leases       changes of the process's leases; null: none
 -- p_jobs         how the jobs of settlements end (see `jobs_end`); null: none has one
--- p_nodes        {holds: […], settled: […], needed: […], leases: […]}, of which any may be missing; null: the process knows
---                of no budgets.
---                `holds`: one for each hold: [version, nodes], or null, which is no nodes by version 0. Of the first
---                `p_written` the nodes are [[budget_id, subject, period_from, held]], of others what `budget_hold` takes.
---                `settled`: one for each settlement: such nodes of a call in `p_admitted`, or null.
---                `needed`: what all those calls need of their nodes together (see `budget_covers`).
---                `leases`: changes of the process's leases of nodes (see `budget_lease`).
+-- p_nodes        {asked: […], leases: […]}, of which any may be missing; null: the process knows of no budgets.
+--                `asked`: one for each hold behind the first `p_written`: [version, nodes], the nodes as `budget_hold` takes
+--                them, or null, which is no nodes by version 0. `leases`: changes of its leases of nodes (`budget_lease`).
+-- p_settled      one for each settlement: the nodes of a call in `p_admitted`, as text ({sum, held, …}); null: there are none
+-- p_held         the same of the first `p_written` holds
+-- p_moves        what all those calls together move the sums of their nodes by, each sum once; null: nothing
 --
 -- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
 -- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account], others: [place],
@@ -61,7 +60,7 @@
 CREATE OR REPLACE FUNCTION ledger_batch(p_process text, p_accounts ledger_account[], p_keys ledger_key[],
     p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json,
     p_batch bigint, p_admitted ledger_admitted[], p_written integer, p_leases ledger_lease[], p_jobs json,
-    p_nodes json DEFAULT NULL)
+    p_nodes json DEFAULT NULL, p_settled text[] DEFAULT NULL, p_held text[] DEFAULT NULL, p_moves budget_move[] DEFAULT NULL)
 RETURNS json LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_indexonlyscan = off SET enable_material = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
@@ -93,10 +92,7 @@ DECLARE
     unsettled     json;
     others        json;             -- of the values that were asked for, those that are stored as `other`
     newest        bigint;           -- version of nodes among the accounts
-    held_nodes    json[];
-    settled_nodes json[];
-    is_drawn      boolean := false;
-    is_booked     boolean := false; -- what was admitted, on its nodes
+    is_drawn      boolean := false; -- the sums have what admitted calls hold, which else are booked
     nodes         json;
     warned        json[] := '{}';
     exceeding     bigint := 0;
@@ -130,12 +126,15 @@ BEGIN
         SELECT array_agg(json_build_array(seq, 'buried')) INTO refused FROM unnest(p_holds);
         p_holds := NULL;
         p_calls := NULL;
+        p_held := NULL;
     END IF;
-    IF p_nodes -> 'holds' IS NOT NULL AND p_holds IS NOT NULL THEN
-        held_nodes := ARRAY(SELECT json_array_elements(p_nodes -> 'holds'));
-    END IF;
-    IF p_nodes -> 'settled' IS NOT NULL THEN
-        settled_nodes := ARRAY(SELECT json_array_elements(p_nodes -> 'settled'));
+    late := p_unusual -> 'late';
+    IF p_moves IS NOT NULL THEN -- what was admitted takes its room before others ask for it
+        IF late IS NULL THEN
+            SELECT b.exceeding, NOT b.is_covered INTO exceeding, is_drawn FROM budget_book(p_moves) b;
+        ELSE
+            is_drawn := true;
+        END IF;
     END IF;
 
     IF p_unusual -> 'attributed' IS NOT NULL THEN
@@ -147,18 +146,17 @@ BEGIN
     END IF;
 
     IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts)
-        AND ((newest > 0 OR held_nodes IS NOT NULL) AND cardinality(p_holds) > coalesce(p_written, 0)) IS NOT TRUE
+        AND ((newest > 0 OR p_nodes -> 'asked' IS NOT NULL) AND cardinality(p_holds) > coalesce(p_written, 0)) IS NOT TRUE
     THEN
         -- The common case: everything fits, in any order and before any release.
-        IF p_nodes -> 'needed' IS NOT NULL AND NOT budget_covers(p_nodes -> 'needed') THEN
-            is_drawn := true;
-            SELECT a.p_settled, a.p_held INTO settled_nodes, held_nodes FROM budget_admit(p_process, p_settlements,
-                p_admitted, settled_nodes, p_holds, held_nodes, p_written, NULL) a;
+        IF is_drawn THEN
+            SELECT a.p_settled, a.p_held INTO p_settled, p_held FROM budget_admit(p_process, p_settlements, p_admitted,
+                p_settled, p_holds, p_held, NULL) a;
         END IF;
-        written := ledger_write_batch(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted,
-            settled_nodes, held_nodes, p_written, is_drawn);
+        written := ledger_write_batch(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted, p_settled,
+            p_held, is_drawn);
         IF written.budgets IS NOT NULL THEN
-            exceeding := budget_book(written.budgets);
+            exceeding := exceeding + (budget_book(budget_moves(written.budgets))).exceeding;
         END IF;
         IF cardinality(p_settlements) > coalesce(cardinality(written.settled), 0) THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled);
@@ -172,38 +170,23 @@ BEGIN
             SELECT array_agg(x::uuid) INTO recovered FROM json_array_elements_text(p_unusual -> 'recovered') x;
             p_settlements := ledger_recover(p_process, p_settlements, recovered);
         END IF;
-        late := p_unusual -> 'late';
         IF late IS NOT NULL THEN
             p_admitted := ledger_late(p_process, late, p_settlements, p_admitted, recovered);
         END IF;
         IF p_admitted IS NOT NULL OR p_written > 0 THEN
             PERFORM ledger_draw(p_process, p_accounts, p_settlements, p_admitted, p_holds, p_written, late);
         END IF;
-        IF (settled_nodes IS NOT NULL OR held_nodes IS NOT NULL)
-            AND (late IS NOT NULL OR NOT budget_covers(coalesce(p_nodes -> 'needed', '[]')))
-        THEN
-            is_drawn := true;
-            SELECT a.p_settled, a.p_held INTO settled_nodes, held_nodes FROM budget_admit(p_process, p_settlements,
-                p_admitted, settled_nodes, p_holds, held_nodes, coalesce(p_written, 0), late) a;
+        IF is_drawn THEN
+            SELECT a.p_settled, a.p_held INTO p_settled, p_held FROM budget_admit(p_process, p_settlements, p_admitted,
+                p_settled, p_holds, p_held, late) a;
         END IF;
-        written := ledger_write_batch(p_process, p_settlements, p_details, NULL, NULL, NULL, p_admitted, settled_nodes,
-            NULL, NULL, is_drawn);
+        written := ledger_write_batch(p_process, p_settlements, p_details, NULL, NULL, NULL, p_admitted, p_settled, NULL,
+            is_drawn);
         IF written.budgets IS NOT NULL THEN
-            exceeding := budget_book(written.budgets);
+            exceeding := exceeding + (budget_book(budget_moves(written.budgets))).exceeding;
         END IF;
         IF p_settlements IS NOT NULL THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled || recovered);
-        END IF;
-        IF NOT is_drawn AND held_nodes IS NOT NULL AND p_written BETWEEN 1 AND cardinality(p_holds) - 1 THEN
-            -- What was admitted takes its room before others ask for it.
-            is_booked := true;
-            SELECT json_agg(json_build_array(x.account_id, NULL, false, x.nodes -> 1)) INTO nodes
-            FROM ROWS FROM (unnest(p_holds), unnest(held_nodes)) AS x(seq, call_id, account_id, key_id, amount, cap, nodes)
-            WHERE x.seq < p_written AND json_typeof(x.nodes) = 'array'
-                AND NOT EXISTS (SELECT FROM holds open WHERE open.call_id = ANY (ARRAY[x.call_id]));
-            IF nodes IS NOT NULL THEN
-                PERFORM budget_book(nodes);
-            END IF;
         END IF;
         IF p_unusual IS NOT NULL THEN
             -- Also the key of a voided call (no status) that recovery has settled.
@@ -211,6 +194,9 @@ BEGIN
                 SELECT array_agg(s.call_id) FROM unnest(p_settlements) s
                 JOIN recovered_calls r ON r.call_id = s.call_id WHERE s.status IS NULL));
             claims := idempotency_find(p_unusual -> 'wanted');
+        END IF;
+        IF p_holds IS NOT NULL AND p_held IS NULL THEN
+            p_held := array_fill(NULL::text, ARRAY[cardinality(p_holds)]);
         END IF;
         FOR want IN
             SELECT x.seq, x.account_id, x.key_id, x.amount, x.cap,
@@ -266,7 +252,7 @@ BEGIN
                 END IF;
             END IF;
             IF (want.seq < p_written) IS NOT TRUE THEN
-                nodes := held_nodes[want.seq + 1];
+                nodes := p_nodes -> 'asked' -> want.seq - coalesce(p_written, 0);
                 IF want.version <> coalesce((nodes ->> 0)::bigint, 0) THEN
                     nodes := '{"reason": "stale_budgets"}';
                     is_unreadable := p_nodes IS NULL OR is_unreadable;
@@ -285,7 +271,7 @@ BEGIN
                     CONTINUE;
                 END IF;
                 IF nodes IS NOT NULL THEN
-                    held_nodes[want.seq + 1] := json_build_array(0, nodes -> 'held');
+                    p_held[want.seq + 1] := nodes ->> 'held';
                     IF nodes ->> 'warned' <> '[]' THEN
                         warned := warned || json_build_array(want.seq, nodes -> 'warned');
                     END IF;
@@ -301,11 +287,7 @@ BEGIN
             END IF;
         END LOOP;
         IF granted <> '{}' THEN
-            nodes := (ledger_write_batch(p_process, NULL, NULL, p_holds, p_calls, granted, NULL, NULL, held_nodes, p_written,
-                is_drawn OR is_booked)).budgets;
-            IF nodes IS NOT NULL THEN
-                PERFORM budget_book(nodes);
-            END IF;
+            PERFORM ledger_write_batch(p_process, NULL, NULL, p_holds, p_calls, granted, NULL, NULL, p_held, is_drawn);
             IF p_unusual -> 'jobs' IS NOT NULL THEN
                 PERFORM jobs_begin(p_unusual -> 'jobs', granted);
             END IF;

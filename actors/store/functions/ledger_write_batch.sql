@@ -1,14 +1,14 @@
 -- Writes the decisions of `ledger_batch`: these settlements, and these holds or the granted ones among them (null:
 -- all). `p_admitted`: the holds of those settlements that have none in the table; null: all have one there.
 --
--- `p_settled`: the nodes of the calls of `p_admitted`, [[budget_id, subject, period_from, held]]; `p_held`: those of the
--- holds, [version, nodes]; null: none has any. Their sums have those of the first `p_written` holds, and of `p_admitted`,
--- only if `p_is_drawn`, and those of the other holds: what is left to be booked is returned.
+-- `p_settled`: the nodes of the calls of `p_admitted` (`budget_parts`), as text; `p_held`: those of the holds; null: none has
+-- any. Their sums have what the holds hold, and, if `p_is_drawn`, what those calls hold; else these are booked. What is left
+-- to be booked is returned.
 --
 -- One statement for everything, because starting one costs as much as several rows.
 CREATE OR REPLACE FUNCTION ledger_write_batch(p_process text, p_settlements ledger_settlement[], p_details json,
     p_holds ledger_hold[], p_calls json, p_granted integer[], p_admitted ledger_admitted[],
-    p_settled json[], p_held json[], p_written integer, p_is_drawn boolean)
+    p_settled text[], p_held text[], p_is_drawn boolean)
 RETURNS ledger_written LANGUAGE plpgsql AS $$
 DECLARE
     written ledger_written;
@@ -32,11 +32,11 @@ BEGIN
             UNION ALL
             SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
                 input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, sent,
-                CASE json_typeof(budgets) WHEN 'array' THEN budgets END, p_is_drawn
+                budgets::bigint[], p_is_drawn
             FROM ended WHERE account_id IS NOT NULL) x
     ), granted AS MATERIALIZED (
         SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call, x.seq,
-            CASE WHEN json_typeof(x.nodes) = 'array' AND (x.nodes -> 1)::text <> '[]' THEN x.nodes -> 1 END AS budgets
+            nullif(x.nodes, '{}')::bigint[] AS budgets
         FROM ROWS FROM (unnest(p_holds), json_array_elements(p_calls), unnest(p_held)) AS x(
             seq, call_id, account_id, key_id, amount, cap, call, nodes)
         WHERE (p_granted IS NULL OR x.seq = ANY (p_granted))
@@ -92,13 +92,8 @@ BEGIN
             FROM gone WHERE status IS NOT NULL
             OFFSET 0) n -- what the digest needs too is computed once
     )
-    SELECT (SELECT array_agg(call_id) FROM gone),
-        (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account),
-        (SELECT json_agg(json_build_array(account_id, cost, is_held, budgets)) FROM (
-            SELECT account_id, cost, is_held, budgets FROM gone WHERE budgets IS NOT NULL
-            UNION ALL
-            SELECT account_id, NULL, false, budgets FROM granted
-            WHERE budgets IS NOT NULL AND seq < p_written AND NOT p_is_drawn) m)
-    INTO written.settled, written.accounts, written.budgets;
+    SELECT array_agg(call_id), array_agg((cost, budgets)::budget_charge) FILTER (WHERE is_held AND budgets IS NOT NULL),
+        (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account)
+    INTO written.settled, written.budgets, written.accounts FROM gone;
     RETURN written;
 END $$;

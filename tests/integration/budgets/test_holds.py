@@ -2,7 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from uuid import UUID
+
+import pytest
 
 from actors.store.database import Database
 from actors.wallet.batch import Applied, Batch, apply
@@ -26,7 +29,7 @@ from tests.integration.budgets.nodes import (
     sums_of,
     version_of,
 )
-from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.ledger_values import facts, outcome, settle
 
 
@@ -172,11 +175,6 @@ async def test_the_period_is_that_of_the_hold_for_good(database_url: str) -> Non
             "UPDATE budget_periods SET period_from = period_from - interval '1 day', period_to ="
             " period_to - interval '1 day'"
         )
-        await database.execute(
-            "UPDATE holds SET budgets = json_build_array(json_build_array(%s::text, '',"
-            " (SELECT period_from FROM budget_sums), 60))",
-            (NODE,),
-        )
         assert (await hold(database, node_hold(2, 100))).refused == {}
         await end(database, 1, 70)
         rows = await database.fetch_all(
@@ -195,11 +193,6 @@ async def test_a_clock_that_goes_back_reopens_no_period(database_url: str) -> No
                 f"UPDATE {table} SET period_from = period_from + interval '1 day', period_to ="
                 " period_to + interval '1 day'"
             )
-        await database.execute(
-            "UPDATE holds SET budgets = json_build_array(json_build_array(%s::text, 'a',"
-            " (SELECT period_from FROM budget_sums), 100))",
-            (NODE,),
-        )
         for name, reason in (("a", {0: "budget"}), ("b", {})):
             one = node_hold(2, 100, [NodeHold(NODE, name, 100)])
             assert (await hold(database, one)).refused == reason
@@ -355,14 +348,50 @@ async def test_what_comes_in_one_batch_with_calls_admitted_in_memory_finds_their
         changes = [LeaseChange(ACCOUNT, 1000)]
         batch = Batch(changes=changes, nodes=[NodeChange(node, 250)])
         applied = await apply(database, PROCESS, batch, 1)
-        ((*_, period_from, _, leased, _, _),) = applied.nodes
+        ((*_, sum_id, _, leased, _, _),) = applied.nodes
         assert leased == 250
         assert (await hold(database, node_hold(1, 650))).refused == {}
 
-        part = HeldNode(NODE, "", period_from, 100)
+        part = HeldNode(sum_id, 100)
         admitted = Admitted(node_hold(2, 1), PROCESS, 0.0, 1, (part,))
         applied = await apply(
             database, PROCESS, Batch(admitted=[admitted], holds=[node_hold(3, 100)]), 2
         )
         assert applied.refused == {0: "leased"}
         assert await sums_of(database) == {(NODE, ""): (0, 750, 250, 0)}
+
+
+@pytest.mark.parametrize(("limit", "left"), [(400, 40), (10_000, 100)])
+async def test_a_batch_books_the_same_whether_its_limits_cover_it_or_its_leases(
+    database_url: str, limit: int, left: int
+) -> None:
+    """Calls that were admitted in memory, ended and under way, beside the end of a written hold."""
+    async with ledger(database_url) as database:
+        await make_node(database, limit)
+        await make_node(database, limit, "bud_b", period="month", warn_at=[50])
+        await database.execute("UPDATE accounts SET unleased_until = NULL")
+        names = (NODE, "bud_b")
+        changes = [NodeChange(NodeLease(ACCOUNT, name, "", 0.0), 100) for name in names]
+        version, twice = await version_of(database), partial(map, NodeHold, names, ["", ""])
+        leases = Batch(changes=[LeaseChange(ACCOUNT, 1000)], nodes=changes)
+        sums = [row[3] for row in (await apply(database, PROCESS, leases, 1)).nodes]
+        written = node_hold(1, 300, list(twice([300, 300])), version=version)
+        assert (await hold(database, written)).refused == {}
+
+        def admitted(number: int, held: int) -> Admitted:
+            parts = tuple(HeldNode(sum_id, held) for sum_id in sums)
+            return Admitted(node_hold(number, held), PROCESS, 0.0, held, parts)
+
+        ended = [
+            encode_settlement(facts(number, key_id=KEY), outcome(cost), admitted(number, held))
+            for number, held, cost in ((2, 10, 4), (3, 20, 50), (4, 30, 0))
+        ]
+        batch = Batch(settlements=[*ended, settle(1, 310)], admitted=[admitted(5, 36)])
+        applied = await apply(database, PROCESS, batch, 2)
+        # Of each sum: 36 of the call under way, 4 and 20 of those that ended, were needed.
+        assert bool(applied.drawn) == (limit == 400)
+        spent, held, excess = 4 + 50 + 310, 36, (50 - 20) + (310 - 300)
+        every = dict.fromkeys(((name, "") for name in names), (spent, held, left, excess))
+        assert await sums_of(database) == every
+        assert applied.exceeding_nano_usd == 2 * excess
+        assert len(await events_of(database)) == (limit == 400)  # half of its limit

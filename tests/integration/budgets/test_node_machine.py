@@ -60,23 +60,23 @@ Node = tuple[str, str]
 
 @dataclass
 class Actor:
-    """A process: what it was leased of which node in which period, and what it has not written."""
+    """A process: what it was leased of which node, on which sum, and what it has not written."""
 
     identity: ProcessIdentity
-    leases: dict[Node, tuple[str, int]] = field(default_factory=dict)
+    leases: dict[Node, tuple[int, int]] = field(default_factory=dict)
     unwritten: dict[UUID, Admitted] = field(default_factory=dict)
     is_buried: bool = False
     version: int | None = None  # of the nodes that its lease is for
     number: int = 0
 
     def room(self, node: Node) -> int:
-        used = sum(
+        sum_id, leased = self.leases[node]
+        return leased - sum(
             part.held
             for one in self.unwritten.values()
             for part in one.budgets
-            if one.identity == self.identity.id and (part.budget_id, part.subject) == node
+            if one.identity == self.identity.id and part.sum_id == sum_id
         )
-        return self.leases.get(node, ("", 0))[1] - used
 
 
 class NodeMachine(RuleBasedStateMachine):
@@ -153,10 +153,10 @@ class NodeMachine(RuleBasedStateMachine):
             who.version = None
             self.run(self._reregister(who))
             return self.apply(who, batch)
-        for _, budget_id, subject, period_from, _, amount, *_ in (*applied.drawn, *applied.nodes):
+        for _, budget_id, subject, sum_id, _, amount, *_ in (*applied.drawn, *applied.nodes):
             known = who.leases.get((budget_id, subject))
-            if known is None or known[0] == period_from or batch.nodes:
-                who.leases[budget_id, subject] = period_from, amount
+            if known is None or known[0] == sum_id or batch.nodes:
+                who.leases[budget_id, subject] = sum_id, amount
         if ACCOUNT in applied.leases:
             who.version = applied.versions.get(ACCOUNT, (0, False))[0]
             if not applied.leases[ACCOUNT]:
@@ -257,8 +257,7 @@ class NodeMachine(RuleBasedStateMachine):
         amount = int(min(rooms, default=0) * part)
         facts = self.facts()
         parts = tuple(
-            HeldNode(*node, actor.leases[node][0], 0 if node[0] == WARN else amount)
-            for node in needed
+            HeldNode(actor.leases[node][0], 0 if node[0] == WARN else amount) for node in needed
         )
         hold = Hold(facts=facts, amount_nano_usd=1)
         actor.unwritten[facts.call_id] = Admitted(hold, actor.identity.id, 0.0, 1, parts)
@@ -374,10 +373,9 @@ class NodeMachine(RuleBasedStateMachine):
     def a_day_ends(self) -> None:
         """What was the present period of the users' node is over: the database's clock is past it.
 
-        By the machine: everything that names it is of the day before.
+        By the machine: its sums are of the day before.
         """
         back = "- interval '1 day'"
-        text = "(SELECT to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD'))"
         for row in self.sql(
             f"SELECT period_from::text, (period_from {back})::text FROM budget_periods"
             " WHERE budget_id = %s",
@@ -389,7 +387,6 @@ class NodeMachine(RuleBasedStateMachine):
                 (USER, before),
             ):
                 return
-            assert text
             for table in ("budget_sums", "budget_leases", "budget_periods"):
                 to = ", period_to = %s" if table != "budget_leases" else ""
                 values = (before, now, USER, now) if to else (before, USER, now)
@@ -398,27 +395,7 @@ class NodeMachine(RuleBasedStateMachine):
                     " period_from = %s RETURNING budget_id",
                     values,
                 )
-            json_now, json_before = now.replace(" ", "T"), before.replace(" ", "T")
-            for table in ("holds", "call_logs"):
-                for offset in ("+00", "+00:00"):
-                    self.sql(
-                        f"UPDATE {table} SET budgets = replace(budgets::text, %s, %s)::json WHERE"
-                        " budgets IS NOT NULL RETURNING 1",
-                        (json_now[:19] + offset, json_before[:19] + offset),
-                    )
             for actor in self.actors:
-                for one in actor.unwritten.values():
-                    one.budgets = tuple(
-                        part
-                        if part.budget_id != USER
-                        else HeldNode(
-                            part.budget_id,
-                            part.subject,
-                            part.period_from.replace(json_now[:10], json_before[:10]),
-                            part.held,
-                        )
-                        for part in one.budgets
-                    )
                 for node in [node for node in actor.leases if node[0] == USER]:
                     del actor.leases[node]
 
