@@ -7,11 +7,14 @@ call does not have are None, or empty; whoever makes one judges them by the form
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from actors.wallet import storable
 
 END_USER_CHARACTERS_MAX = 256
 RUN_CHARACTERS_MAX = 128
@@ -28,25 +31,30 @@ def is_end_user(text: str) -> bool:
     return 0 < len(text) <= END_USER_CHARACTERS_MAX and text.isprintable()
 
 
-class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Whose call it was, beside its key's."""
+class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """Whose call it was, beside its key's. Calls for the same may share one: what is made of it is
+    made once.
+    """
 
     end_user: str | None = None
     session: str | None = None
     run: str | None = None
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
 
-    def values(self) -> Iterator[tuple[str, str]]:
-        """Yield each value with its kind: `end_user`, `session`, `run`, or `label.` and its key."""
-        for what in ("end_user", "session", "run"):
-            value = getattr(self, what)
-            if value is not None:
-                yield what, value
-        for key, value in self.labels.items():
-            yield f"label.{key}", value
+    @cached_property
+    def values(self) -> tuple[tuple[str, str], ...]:
+        """Each value with its kind: `end_user`, `session`, `run`, or `label.` and its key."""
+        named = ("end_user", self.end_user), ("session", self.session), ("run", self.run)
+        labels = [(f"label.{key}", value) for key, value in self.labels.items()]
+        return (*((what, value) for what, value in named if value is not None), *labels)
+
+    @cached_property
+    def stored(self) -> str:
+        """The JSON that its rows have."""
+        return storable.to_json(msgspec.to_builtins(self))
 
     def __repr__(self) -> str:
-        return f"<Attribution {', '.join(what for what, _ in self.values())}>"  # it is logged
+        return f"<Attribution {', '.join(what for what, _ in self.values)}>"  # it is logged
 
     def __bool__(self) -> bool:
         return bool(self.end_user or self.session or self.run or self.labels)

@@ -29,6 +29,8 @@ _INSTANT_MAX = 253_402_300_799.0
 NOT_SUBMITTED = "not_submitted"
 # Size of the caches of escaped names from the configuration.
 NAMES_KEPT = 4096
+# Of that of whom calls were for, of 1 KB each.
+SAID_KEPT = 1024
 # Text that needs no quotes in a row or an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
 _encode = msgspec.json.Encoder().encode
@@ -169,12 +171,12 @@ def _settlement(facts: messages.CallFacts, outcome: messages.Outcome) -> bytes:
         and not (outcome.attempts or facts.job_id or facts.made_id)
         and facts.protocol not in UNIT_TYPES
     ):
-        cost = outcome.upstream_cost_nano_usd
-        if facts.attribution is None:
-            rare = b'\\"[null' if cost is None else b'\\"[%d' % cost
-            rare += _channel(outcome.channel_id)
-        else:
-            rare = row_value(storable.to_json(_bought(facts, outcome))).encode()
+        cost, said = outcome.upstream_cost_nano_usd, facts.attribution
+        rare = b'\\"[null' if cost is None else b'\\"[%d' % cost
+        rare += _channel(outcome.channel_id)
+        if said is not None:
+            rare += _said(said.stored)
+        rare += b']\\"'
     else:
         rare = row_value(_rare(facts, outcome)).encode()
     values = _encode(
@@ -203,9 +205,14 @@ def _raw_name(name: str) -> Raw:
 
 @lru_cache(NAMES_KEPT)
 def _channel(name: str | None) -> bytes:
-    """Return the end of the array of cost and channel, escaped for a row."""
-    rest = storable.to_json([name])[1:]
-    return _escaped(f',{_escaped(rest)}"').encode()
+    """Return a channel as it follows the cost in their array, escaped for a row."""
+    return _escaped(_escaped(f",{storable.to_json(name)}")).encode()
+
+
+@lru_cache(SAID_KEPT)
+def _said(stored: str) -> bytes:
+    """Return for whom a call was as it follows the channel, escaped for a row."""
+    return _escaped(_escaped(f",{stored}")).encode()
 
 
 def _bought(facts: messages.CallFacts, outcome: messages.Outcome) -> list[Any]:

@@ -44,7 +44,7 @@ class StoredValues:
                 if attribution is None or outcome is None:
                     continue
                 account_id, day = message.facts.account_id, _day_of(outcome.created_at)
-                for what, text in attribution.values():
+                for what, text in attribution.values:
                     value = account_id, day, what, text
                     if value not in self._known:
                         found.setdefault(value, ([], []))[kind].append(place)

@@ -50,7 +50,8 @@ def with_body(
 ) -> Attribution:
     """Return what headers and body say together; the end user as it is kept."""
     name = said.end_user or end_user_in(family, members)
-    return replace(said, end_user=services.end_users.kept(owner, name)) if name else said
+    kept = services.end_users.kept(owner, name) if name else said.end_user
+    return said if kept == said.end_user else replace(said, end_user=kept)
 
 
 def of_refused(

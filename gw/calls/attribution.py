@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -33,6 +35,8 @@ END_USER: Final = "x-gateway-end-user"
 RUN: Final = "x-gateway-run"
 LABELS: Final = "x-gateway-labels"
 HEADERS: Final = (END_USER, RUN, LABELS)
+# So many callers' headers are kept as they were read, unless they are longer than this together.
+KEPT_MAX, KEPT_CHARACTERS_MAX = 2048, 512
 
 # How an agent of the messages protocol names its user: by a device and an account, which may be
 # missing, and a session.
@@ -63,19 +67,27 @@ def read_headers(values: Callable[[str], Sequence[str]]) -> Attribution:
 
     Raises GatewayError for a header that is malformed.
     """
-    end_user = _one(END_USER, values(END_USER))
+    said = tuple(tuple(values(name)) for name in HEADERS)
+    if sum(map(len, chain.from_iterable(said))) > KEPT_CHARACTERS_MAX:
+        return _read.__wrapped__(*said)
+    return _read(*said)
+
+
+@lru_cache(KEPT_MAX)
+def _read(end_users: Sequence[str], runs: Sequence[str], labels: Sequence[str]) -> Attribution:
+    end_user = _one(END_USER, end_users)
     if end_user:
         end_user = _decoded(end_user)
         if not is_end_user(end_user):
             raise _refused(
                 END_USER, f"takes 1 to {END_USER_CHARACTERS_MAX} printable characters in UTF-8."
             )
-    run = _one(RUN, values(RUN))
+    run = _one(RUN, runs)
     if run and not is_run(run):
         raise _refused(
             RUN, f"takes 1 to {RUN_CHARACTERS_MAX} characters, of letters, digits and `._:/@-`."
         )
-    return Attribution(end_user=end_user, run=run, labels=_labels(values(LABELS)))
+    return Attribution(end_user=end_user, run=run, labels=_labels(labels))
 
 
 def end_user_in(family: Family, members: Mapping[str, Raw]) -> str | None:

@@ -21,12 +21,18 @@ BEGIN
         cached_tokens = r.cached_tokens + excluded.cached_tokens;
     IF to_regclass('call_log_attributed') IS NOT NULL THEN
         IF EXISTS (SELECT FROM new_rows WHERE attribution IS NOT NULL) THEN
+            -- Calls that are for the same are added up first: what they are for is read once.
             INSERT INTO call_log_attributed AS r
-            SELECT n.account_id, 1, m.what, date_bin('1 hour', n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
-                count(*), sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
-            FROM new_rows n
-            CROSS JOIN LATERAL attribution_members(n.attribution) m
-            WHERE n.attribution IS NOT NULL
+            SELECT n.account_id, 1, m.what, n.bucket, m.value, n.key_id, sum(n.requests), sum(n.cost_nano_usd),
+                sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
+            FROM (
+                SELECT account_id, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, key_id,
+                    attribution::text AS said, count(*) AS requests, sum(cost_nano_usd) AS cost_nano_usd,
+                    sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+                    sum(cached_tokens) AS cached_tokens
+                FROM new_rows WHERE attribution IS NOT NULL
+                GROUP BY 1, 2, 3, 4) n
+            CROSS JOIN LATERAL attribution_members(n.said::json) m
             GROUP BY 1, 3, 4, 5, 6
             ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
                 requests = r.requests + excluded.requests,

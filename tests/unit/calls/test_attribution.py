@@ -10,7 +10,7 @@ from actors.wallet.attribution import NOBODY, Attribution
 from actors.wallet.rows import encode_settlement
 from channels.conversation import members_in
 from channels.families import FAMILIES, MESSAGES
-from gw.calls.attribution import EndUsers, end_user_in, read_headers
+from gw.calls.attribution import KEPT_CHARACTERS_MAX, EndUsers, end_user_in, read_headers
 from gw.errors import GatewayError
 from gw.keys.end_users import EndUserKey, is_digest
 from tests.support.ledger_values import outcome, settle
@@ -140,6 +140,14 @@ def test_no_line_of_the_log_names_an_end_user() -> None:
     assert b"zoe-17" in named.row
     assert "zoe-17" not in repr(named)
     assert repr(of) == "<Attribution end_user, run, label.team>"
+
+
+def test_equal_headers_are_read_once_and_long_ones_are_not_kept() -> None:
+    assert said(end_user="zoe", labels="a=b") is said(end_user="zoe", labels="a=b")
+    assert said(end_user="zoe", labels="a=b") is not said(end_user="zoe", labels="a=c")
+    long = {"run": "r" * 128, "labels": " " * KEPT_CHARACTERS_MAX + "a=b"}
+    assert said(**long) == said(**long)
+    assert said(**long) is not said(**long)
 
 
 def test_a_body_that_is_no_json_names_nobody() -> None:
