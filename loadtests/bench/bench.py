@@ -334,7 +334,7 @@ class Bench(NamedTuple):
         """A server with what is asked of it; its memory is that of now."""
         model = (f"{MESSAGES}-" if ask.is_translated else "") + model_name(*ask.shape)
         body = chat_body(model, is_stream=bool(ask.events), image_bytes=ask.image_bytes)
-        request = requests(target.host, keys or target.keys[:1], body)
+        request = requests(target.host, keys or target.keys[:1], body, ask.headers)
         row = name + target.suffix if name else target.name
         memory = of_tree(resident_mb, target.pid)
         return Subject(row, target, request, ask, memory, prepare=prepare)

@@ -148,7 +148,12 @@ def of_peer(name: str, row: str, column: str) -> Measured:
 
 def second_to_first(column: str) -> Measured:
     """The figure of the second row as a multiple of the first one's."""
-    return lambda section: ratio(section.rows[1], section.rows[0], column)
+    return to_first(1, column)
+
+
+def to_first(place: int, column: str) -> Measured:
+    """The figure of a row, counted from 0, as a multiple of the first one's."""
+    return lambda section: ratio(section.rows[place], section.rows[0], column)
 
 
 def furthest(column: str) -> Measured:
@@ -203,6 +208,13 @@ TARGETS: tuple[Target, ...] = (
     Target("accounts", "one, a thousand, ten thousand accounts: CPU apart by", 0.2, SHARE,
            furthest("cpu_ms")),
     Target("accounts", "the same, calls a second apart by", 0.2, SHARE, furthest("rate")),
+    *(Target("budgets", f"{work} beside neither", bound, TIMES, to_first(place, column))
+      for place, column, bound, work in (
+          (1, "cpu_ms", 1.1, "two budgets, CPU"),
+          (1, "pg_ms", 1.1, "two budgets, PostgreSQL"),
+          (2, "cpu_ms", 1.05, "an end user and two labels, CPU"),
+          (2, "pg_ms", 1.15, "an end user and two labels, PostgreSQL"),
+      )),
     Target("burst", "memory above idle after a burst", 0.1, SHARE, own("above_idle")),
     Target("soak", "memory growth at half load in an hour", 5, "{:.1f} MB", own("mb_per_hour")),
     Target("processes", "two processes, calls a second", 1.8, TIMES, second_to_first("rate"),

@@ -17,7 +17,7 @@ import signal
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -156,6 +156,7 @@ class Ask(NamedTuple):
     in_a_row: int = 1  # windows of one opening
     window_seconds: float = 1.0
     measures_opening: bool = False  # first bytes are those of the opening, not of the windows
+    headers: Mapping[str, str] | None = None  # beside those of every call
 
     @property
     def shape(self) -> tuple[int, int]:

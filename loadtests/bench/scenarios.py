@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import linear_regression
+from typing import Any
 
 from actors.store.queries import load
 from loadtests.bench.bench import Bench, watch
 from loadtests.bench.figures import Row, Section, Window, added
 from loadtests.bench.load import Ask, Subject
-from loadtests.bench.upstream import CHANNELS
+from loadtests.bench.upstream import CHANNELS, model_name
 from loadtests.rig.machine import available_cores, of_tree, place, resident_mb
+from loadtests.rig.site import OWN
 from loadtests.rig.targets import Target, database_in
 
 Workload = Callable[[Bench], Section]
@@ -46,7 +48,12 @@ ACCOUNTS = (1, 1_000, 10_000)
 MANY = PLAIN._replace(opening_seconds=10.0, in_a_row=3)
 FEW = Ask(connections=1, rate=2.0, window_seconds=4.0)
 OPEN_JOBS = 10_000
-SQL = load("loadtests.bench", "jobs.sql")
+JOBS_SQL = load("loadtests.bench", "jobs.sql")
+BUDGETS_SQL = load("loadtests.bench", "budgets.sql")
+# For whom a call is: an end user and two labels, as its client says in headers.
+ATTRIBUTED = PLAIN._replace(
+    headers={"X-Gateway-End-User": "reader-4711", "X-Gateway-Labels": "team=search, feature=chat"}
+)
 SOAK_MINUTES = 20.0
 SETTLING_SHARE = 0.2  # of a soak, that does not count
 BUSY = ("server_busy", "rig_busy")
@@ -172,12 +179,30 @@ def _wide(bench: Bench, title: str, subjects: Sequence[Subject]) -> Section:
     return Section(f"{title}, {WIDE.connections} connections", PROCESSES, rows, [note])
 
 
+def budgets(bench: Bench) -> Section:
+    """Plain calls that match no budget, that match two, and that say whom they are for."""
+    subjects = []
+    with bench.gateways(PLAIN, accounts=3) as targets:
+        for own, target in zip((OWN, *bench.trees), targets, strict=True):
+            plain, limited, attributed = ([key] for key in target.keys)
+            subjects.append(bench.subject(target, PLAIN, name="neither", keys=plain))
+            if own.knows("budgets"):  # an older tree's calls know neither
+                who = {"account": "bench 1", "model": model_name(*PLAIN.shape)}
+                asyncio.run(_execute(target, BUDGETS_SQL["two_nodes"], **who))
+                add = partial(bench.subject, target)
+                subjects.append(add(PLAIN, name="two budgets", keys=limited))
+                subjects.append(add(ATTRIBUTED, name="end user, two labels", keys=attributed))
+        rows = bench.compare(subjects)
+    return Section("Plain call that matches two budgets, or says whom it is for", CALL, rows)
+
+
 def jobs(bench: Bench) -> Section:
     """Plain calls, and few, beside open jobs of which none is due, and of which each is polled."""
     subjects = []
     with bench.gateways(PLAIN, channels={**CHANNELS, "film": "videos"}) as targets:
         for target in targets:
-            asyncio.run(_execute(target, "open_jobs", "analyze"))
+            for query in ("open_jobs", "analyze"):
+                asyncio.run(_execute(target, JOBS_SQL[query], count=OPEN_JOBS))
             for work, ask in (("calls", PLAIN), ("few calls", FEW)):
                 for due, query in (("no job is due", "rest"), ("all are polled", "poll")):
                     prepare = partial(_let_be_due, target, query)
@@ -190,17 +215,16 @@ def jobs(bench: Bench) -> Section:
 
 
 def _let_be_due(target: Target, query: str) -> None:
-    asyncio.run(_execute(target, query))
+    asyncio.run(_execute(target, JOBS_SQL[query], count=OPEN_JOBS))
     time.sleep(SETTLE_SECONDS)
 
 
-async def _execute(target: Target, *queries: str) -> None:
-    """Run queries of `jobs.sql` in the database of a gateway."""
+async def _execute(target: Target, query: str, **values: Any) -> None:
+    """Run a query in the database of a gateway."""
     assert target.config is not None
     folder = target.config.parent / "var"
     async with database_in(folder, size=1, statement_seconds=600.0) as database:
-        for query in queries:
-            await database.execute(SQL[query], {"count": OPEN_JOBS})
+        await database.execute(query, values)
 
 
 def _poll_cost(idle: Row, polled: Row) -> str:
@@ -274,6 +298,7 @@ WORKLOADS: Mapping[str, Workload] = {
         "Plain call at rising load",
         {f"{count} connections": Ask(connections=count) for count in (16, 64, 256)},
     ),
+    "budgets": budgets,
     "burst": burst,
     "jobs": jobs,
     "processes": processes,

@@ -17,7 +17,7 @@ import random
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -75,10 +75,13 @@ def chat_body(model: str, *, is_stream: bool = False, image_bytes: int = 0) -> b
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def requests(host: str, keys: Sequence[str], body: bytes) -> tuple[bytes, ...]:
+def requests(
+    host: str, keys: Sequence[str], body: bytes, headers: Mapping[str, str] | None = None
+) -> tuple[bytes, ...]:
     """The bytes of the same call by each of the keys."""
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json"
-    length = f"Content-Length: {len(body)}\r\n\r\n"
+    more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+    length = f"{more}Content-Length: {len(body)}\r\n\r\n"
     heads = (f"{head}\r\nAuthorization: Bearer {key}\r\n{length}" for key in keys)
     return tuple(one.encode() + body for one in heads)
 

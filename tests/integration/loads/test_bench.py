@@ -12,7 +12,7 @@ from loadtests.locust.mix import FAMILIES
 pytestmark = pytest.mark.long
 
 RUN_SECONDS = 240  # of a machine that has other work, and is ten times slower than an idle one
-WORK = ("translated-stream", "paced500")
+WORK = ("translated-stream", "paced500", "budgets")
 
 
 def test_a_short_run_writes_a_table_of_real_figures(tmp_path: Path) -> None:
@@ -28,9 +28,10 @@ def test_a_short_run_writes_a_table_of_real_figures(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     text = table.read_text(encoding="utf-8")
     assert done.stdout.endswith(f"{text}\n")
-    assert "`gw ledger verify` found nothing after 2 gateways" in text
+    assert "`gw ledger verify` found nothing after 3 gateways" in text
     assert "void" not in text
-    for name in ("rig alone", "bare proxy", "gateway", "native", "translated"):
+    budgets = ("neither", "two budgets", "end user, two labels")
+    for name in ("rig alone", "bare proxy", "gateway", "native", "translated", *budgets):
         (row,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
         first = row.split("|")[2].split()[0]
         assert float(first.replace(",", "")) > 0, row
