@@ -800,4 +800,67 @@ MUTATIONS = (
         "self.reader_until = self._loop.time() + 1000 * UNREAD_SECONDS",
         "tests/unit/http/test_bounds.py::test_client_that_takes_nothing_of_its_answers_is_cut",
     ),
+    # Budgets.
+    Mutation(
+        "general-beside-specific",
+        "gw",
+        "replaced = [node.period for node in own if node.starts <= now]",
+        "replaced = []",
+        "tests/unit/budgets/test_matching.py"
+        "::test_the_specific_stands_in_place_of_the_general_of_its_period_alone",
+    ),
+    Mutation(
+        "budget-of-no-call",
+        "gw",
+        "if self._models and (found := self._models.get(facts.model)):",
+        "if self._models and (found := self._models.get(facts.protocol)):",
+        "tests/unit/budgets/test_matching.py::test_a_call_matches_what_it_has",
+    ),
+    Mutation(
+        "node-leases-left-behind",
+        "actors",
+        "PERFORM budget_leases_of(OLD.process_id, OLD.account_id);",
+        "",
+        "tests/integration/budgets/test_node_leases.py"
+        "::test_a_process_that_dies_leaves_no_lease_and_its_calls_are_booked",
+    ),
+    Mutation(
+        "changed-budget-calls-nothing-back",
+        "actors",
+        "PERFORM leases_call_back(coalesce(NEW.account_id, OLD.account_id));",
+        "",
+        "tests/integration/budgets/test_node_leases.py"
+        "::test_changed_nodes_are_in_force_when_no_lease_is_left",
+    ),
+    Mutation(
+        "budget-one-too-much",
+        "actors",
+        "IF want.amount > remaining THEN",
+        "IF want.amount > remaining + 1 THEN",
+        "tests/integration/budgets/test_holds.py"
+        "::test_a_call_holds_where_it_fits_and_is_refused_with_the_figures_where_not",
+    ),
+    Mutation(
+        "period-that-comes-back",
+        "actors",
+        "IF period_from IS NULL OR present >= period_to THEN",
+        "IF period_from IS NULL OR present >= period_to OR present < period_from THEN",
+        "tests/integration/budgets/test_holds.py::test_a_clock_that_goes_back_reopens_no_period",
+    ),
+    Mutation(
+        "ceiling-of-the-last",
+        "actors",
+        "IF p_ceiling < known.limit_nano_usd THEN",
+        "IF p_ceiling <> known.limit_nano_usd THEN",
+        "tests/integration/budgets/test_holds.py"
+        "::test_a_run_has_the_least_ceiling_that_anyone_names",
+    ),
+    Mutation(
+        "budget-held-for-messages-alone",
+        "gw",
+        "amount = min(bill.budget_hold_nano_usd, MAX_NANO_USD)",
+        "amount = min(bill.hold_nano_usd, MAX_NANO_USD)",
+        "tests/unit/calls/test_holding.py"
+        "::test_nodes_that_refuse_are_held_for_the_whole_request_and_others_count_only",
+    ),
 )
