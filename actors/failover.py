@@ -9,6 +9,12 @@ A call may try a channel whose trial is pending before its turn, if a closed cha
 and takes the call when the trial fails. The channel must be one that the call could reach within
 its three attempts, in the same protocol. So the call loses nothing: it still tries all it would
 have tried without the trial.
+
+A chain's candidates are those of its models, one model after another. A channel that serves two of
+them may be tried for each. Of the three attempts one is kept for each later model, so that the
+channels of one model do not use up what the next could be tried by; those passed by for that come
+last. A model that cannot be told all of a request is skipped (`skip`), which is no attempt, unless
+none can.
 """
 
 from __future__ import annotations
@@ -33,6 +39,7 @@ class FailedAttempt(Struct, frozen=True, kw_only=True):
     started_at: float  # Unix seconds
     seconds: float
     error: UpstreamError
+    step: str = ""  # the model of a chain that it was for
 
 
 class FailoverExhausted(Exception):
@@ -62,6 +69,7 @@ class Failover(Struct, eq=False):
     reason. `may_try`: the call may be a trial, so it neither buys a media result nor belongs to a
     conversation named by its client. `is_trial`: the last lease is a trial. `has_hopped`: an
     attempt was throttled, after which one more channel may be tried, and no second one for that.
+    `takes_losses`: no model of a chain can be told all of the request, so one is told the rest.
     """
 
     _candidates: Sequence[Candidate]
@@ -69,11 +77,13 @@ class Failover(Struct, eq=False):
     may_try: bool = False
     is_trial: bool = False
     has_hopped: bool = False
+    takes_losses: bool = False
     failed: list[FailedAttempt] = []
     passed_over: dict[str, str] = {}
     _index: int = 0  # of the next candidate
     _cooldowns: list[float] = []
-    _visited: set[str] = set()
+    _visited: set[str | tuple[str, str]] = set()
+    _skipped: list[Candidate] = []
 
     def __repr__(self) -> str:
         return f"<Failover {len(self.failed)} failed, {len(self.passed_over)} passed over>"
@@ -88,26 +98,53 @@ class Failover(Struct, eq=False):
             self.may_try = False
             if len(self._candidates) > 1 and (trial := self._trial()) is not None:
                 return trial
-        if len(self.failed) < TRIES_MAX:
-            for candidate in self._candidates[self._index :]:
-                self._index += 1
-                channel_id = candidate.channel_id
-                if channel_id in self._visited:  # bound twice, under two upstream names
-                    continue
-                self._visited.add(channel_id)
-                channel = self._channels.get(channel_id)
-                if channel is None:  # removed by a reload since the candidates were chosen
-                    self.passed_over[channel_id] = "removed"
-                    continue
-                if self.has_hopped and not channel.spec.ring.is_ready:
-                    self.passed_over[channel_id] = "resting"
-                    continue
-                lease = channel.acquire()
-                if not isinstance(lease, Denied):
-                    return candidate, lease
-                self.passed_over[channel_id] = lease.reason
-                self._cooldowns.append(channel.cooldown_seconds)
-        raise self.exhausted()
+        leased = self._next()
+        if leased is None and self._skipped and not (self.failed or self.passed_over):
+            self.takes_losses = True
+            self._candidates, self._skipped, self._index = self._skipped, [], 0
+            self._visited.clear()
+            leased = self._next()
+        if leased is None:
+            raise self.exhausted()
+        return leased
+
+    def _next(self) -> tuple[Candidate, ChannelLease] | None:
+        """Lease the next candidate that grants it; None when none is left or three were tried."""
+        if len(self.failed) >= TRIES_MAX:
+            return None
+        if self.failed and self.failed[-1].step:
+            self._keep_tries()
+        for candidate in self._candidates[self._index :]:
+            self._index += 1
+            channel_id, place = candidate.channel_id, _place(candidate)
+            if place in self._visited:  # bound twice, under two upstream names
+                continue
+            self._visited.add(place)
+            channel = self._channels.get(channel_id)
+            if channel is None:  # removed by a reload since the candidates were chosen
+                self.passed_over[channel_id] = "removed"
+                continue
+            if self.has_hopped and not channel.spec.ring.is_ready:
+                self.passed_over[channel_id] = "resting"
+                continue
+            lease = channel.acquire()
+            if not isinstance(lease, Denied):
+                return candidate, lease
+            self.passed_over[channel_id] = lease.reason
+            self._cooldowns.append(channel.cooldown_seconds)
+        return None
+
+    def _keep_tries(self) -> None:
+        """Put a chain's next model first where no more attempts are left than models follow."""
+        tried, left = self.failed[-1].step, self._candidates[self._index :]
+        others = [one for one in left if one.step != tried]
+        if TRIES_MAX - len(self.failed) <= len({one.step for one in others}):
+            self._candidates = [*others, *(one for one in left if one.step == tried)]
+            self._index = 0
+
+    def skip(self, candidate: Candidate) -> None:
+        """The leased candidate, of a chain, was not tried: its model would lose something."""
+        self._skipped.append(candidate)
 
     def _trial(self) -> tuple[Candidate, ChannelLease] | None:
         """Lease the candidate that the call tries before its turn; None if no trial is pending."""
@@ -122,13 +159,13 @@ class Failover(Struct, eq=False):
             channel = self._channels.get(candidate.channel_id)
             if channel is None:
                 continue
-            if before and candidate.protocol == before[0].protocol:
+            if before and _kind(candidate) == _kind(before[0]):
                 lease = channel.try_trial()
                 if lease is not None:
                     self.is_trial = True
                     self._candidates = left = list(self._candidates)
                     left.remove(candidate)
-                    self._visited.add(candidate.channel_id)
+                    self._visited.add(_place(candidate))
                     return candidate, lease
             if channel.may_lease:
                 before.append(candidate)
@@ -141,8 +178,10 @@ class Failover(Struct, eq=False):
     @property
     def has_next(self) -> bool:
         """Whether another channel could be tried after the present attempt."""
-        left = {one.channel_id for one in self._candidates[self._index :]} - self._visited
-        return len(self.failed) + 1 < TRIES_MAX and any(one in self._channels for one in left)
+        return len(self.failed) + 1 < TRIES_MAX and any(
+            one.channel_id in self._channels and _place(one) not in self._visited
+            for one in self._candidates[self._index :]
+        )
 
     def add_failed(
         self, candidate: Candidate, error: UpstreamError, *, started_at: float, seconds: float
@@ -159,6 +198,7 @@ class Failover(Struct, eq=False):
                 started_at=started_at,
                 seconds=seconds,
                 error=error,
+                step=candidate.step,
             )
         )
         channel = self._channels.get(candidate.channel_id)
@@ -167,13 +207,13 @@ class Failover(Struct, eq=False):
             if channel is not None and channel.spec.ring.is_ready:
                 self._candidates = [candidate, *self._candidates[self._index :]]
                 self._index = 0
-                self._visited.discard(candidate.channel_id)
+                self._visited.discard(_place(candidate))
             return
         if channel is None or not isinstance(error, CredentialsRefused):
             return
         if not channel.spec.ring.is_aside:
             self._candidates = [*self._candidates, candidate]
-            self._visited.discard(candidate.channel_id)
+            self._visited.discard(_place(candidate))
 
     def exhausted(self) -> FailoverExhausted:
         """Return the error for when no channel is left to try.
@@ -186,3 +226,14 @@ class Failover(Struct, eq=False):
         return FailoverExhausted(
             failed, self.passed_over, cooldown_seconds=min(self._cooldowns, default=0.0)
         )
+
+
+def _place(candidate: Candidate) -> str | tuple[str, str]:
+    """Return what is tried once: a channel, or a channel for a model of a chain."""
+    if not candidate.step:
+        return candidate.channel_id
+    return candidate.step, candidate.channel_id
+
+
+def _kind(candidate: Candidate) -> tuple[str, str]:
+    return candidate.protocol, candidate.step

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels import families
 from channels.registry import ChannelSpec, ModelSpec
@@ -35,12 +36,14 @@ class Candidate(Struct, frozen=True):
     """One channel that may serve the call, with its model name and protocol.
 
     `first_event_seconds` bounds its silence before the first event; None: only the call's limit.
+    `step`: the model of a chain that it would serve; empty: the call's own.
     """
 
     channel_id: str
     upstream_model: str
     protocol: str
     first_event_seconds: float | None = None
+    step: str = ""
 
 
 def candidates(
@@ -55,8 +58,15 @@ def candidates(
 
     Channels reachable by translation follow, ordered alike, each with the first of `translations`
     that it supports: the protocols that the client's can be translated to, the preferred first.
-    Channels whose keys are all set aside come last, before them those whose keys rest.
+    Channels whose keys are all set aside come last, before them those whose keys rest. Those of a
+    chain's models follow each other in its order.
     """
+    if model.chain:
+        return [
+            replace(one, step=step.id)
+            for step in model.chain
+            for one in candidates(step, protocol, channels, pin=pin, translations=translations)
+        ]
     family = families.FAMILIES[protocol]
     if model.endpoint_type not in families.MODEL_TYPES[protocol]:
         return []
@@ -87,7 +97,7 @@ def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> 
     return [
         families.PUBLIC_NAMES[protocol]
         for protocol in families.PROTOCOLS
-        if candidates(model, protocol, channels)
+        if model.is_served_on(protocol) and candidates(model, protocol, channels)
     ]
 
 

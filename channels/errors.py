@@ -7,7 +7,7 @@ bodies from these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -135,6 +135,14 @@ class Throttled(UpstreamFailed):
 
 class TrialRefused(UpstreamFailed):
     """The channel was tried before its turn, and refused the request."""
+
+
+class StepUnfit(UpstreamError):
+    """A model of a chain could not be told all of the request, so it was not called."""
+
+    def __init__(self, lost: Sequence[str]) -> None:
+        super().__init__(*lost)
+        self.lost = lost  # the members that it would not be told
 
 
 class ErrorReported(UpstreamError):

@@ -218,21 +218,32 @@ class ModelSpec:
     aliases: tuple[str, ...]
     video: VideoSpec = VideoSpec()
     refuses_unpriced: bool = True  # requests for a dearer service tier without a price
+    # Of a chain: the models that serve it, the first preferred; its bindings are theirs, its price
+    # is empty.
+    chain: tuple[ModelSpec, ...] = ()
+    protocols: frozenset[str] | None = None  # of a chain: those of its clients; None: any
     # Derived from its prices at the first use: by `TokenPrice` (`price_of`), and by the candidate
     # (`UpstreamPrices.of`).
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def is_served_on(self, protocol: str) -> bool:
         """Whether the model is for this endpoint (reference 4.2)."""
+        if self.protocols is not None and protocol not in self.protocols:
+            return False
         return self.endpoint_type in MODEL_TYPES[protocol]
+
+    def step(self, model_id: str) -> ModelSpec:
+        """Return the model of this id, which is in the chain."""
+        return next(one for one in self.chain if one.id == model_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
     """All channels and models, in the order of the file.
 
-    The maker guarantees that keys are ids, that bindings name channels, and that no two models
-    share an id or an alias; a configuration with such a fault never becomes a Registry.
+    The maker guarantees that keys are ids, that bindings name channels, that the models of chains
+    are in `models`, and that no two models share an id or an alias; a configuration with such a
+    fault never becomes a Registry.
     """
 
     channels: Mapping[str, ChannelSpec]

@@ -86,6 +86,12 @@ METRIC_FAMILIES: tuple[MetricFamily, ...] = (
         "Responses by the name asked for, its model, and the name that the upstream gave.",
     ),
     MetricFamily(
+        "gw_chain_calls_total",
+        "counter",
+        ("chain", "model"),
+        "Calls of a chain that had a response, by the model of it that gave it.",
+    ),
+    MetricFamily(
         "gw_tokens_total",
         "counter",
         ("model", "kind"),

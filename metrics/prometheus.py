@@ -60,6 +60,7 @@ class Metrics:
         self._output_token = make.histogram("gw_output_token_seconds")
         self.models = ResponseModels(make)
         self.sales = SaleMetrics(make)
+        self._chain_calls = make.counter("gw_chain_calls_total")
         self._units = make.counter("gw_units_total")
         self._responses = make.counter("gw_http_responses_total")
         self._failures = make.counter("gw_http_failures_total")
@@ -172,6 +173,10 @@ class Metrics:
     def units(self, *, model: str, unit: str, count: int) -> None:
         """Count the units of a settled call: images, seconds of video, …"""
         self._units[model, unit].value += count
+
+    def chain_served(self, *, chain: str, model: str) -> None:
+        """Count a response to a call of a chain, given by this model of it."""
+        self._chain_calls[chain, model].value += 1
 
     def http_response(self, *, route: str, status: int) -> None:
         """Count a response of any endpoint; `route` is the handler's label, never a path."""

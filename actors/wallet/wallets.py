@@ -45,6 +45,9 @@ EXCESS_SHARE = 1 / 16
 # How long the end of such a call's response waits for that, so that the next request, in whatever
 # process, finds no lease.
 COVER_SECONDS = 1.0
+# Nodes of a call that is admitted in memory. More, as a call of a chain may have, might not fit
+# into its slot of the flight recorder.
+NODES_ADMITTED_MAX = 16
 
 
 _LOG = EventLog("actors.wallet")
@@ -116,7 +119,8 @@ class Wallets:
         """
         if hold.facts.account_id not in self._wallets:
             self._wallet(hold.facts.account_id)
-        if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
+        is_plain = hold.cap_nano_usd is None and hold.claim is None and hold.job is None
+        if is_plain and len(hold.nodes) <= NODES_ADMITTED_MAX:
             admitted = self._leases.admit(hold)
             if admitted is not None:
                 self.recorder.admitted(admitted)

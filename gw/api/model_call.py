@@ -42,10 +42,11 @@ class ModelCall:
     """One call of a model, over the handler of its request.
 
     `weight`: the number of values in the body (`channels/json/weight.py`). `model` and `detail` are
-    set once the model is found; `detail` is the row's detail of the request.
+    set once the model is found; `detail` is the row's detail of the request. `agreed`: of a chain,
+    the agreements that the prices of its models are of.
     """
 
-    __slots__ = ("_ceiling", "_said", "detail", "handler", "model", "weight")
+    __slots__ = ("_ceiling", "_said", "agreed", "detail", "handler", "model", "weight")
 
     detail: dict[str, Any]
     model: ModelSpec
@@ -55,6 +56,7 @@ class ModelCall:
         self.handler = handler
         self.weight = weight_of(handler.request.body)
         self._said, self._ceiling = NOBODY, None
+        self.agreed: Mapping[str, str] = {}
         if handler.is_billed:
             headers = handler.request.headers
             self._said = attribution_in(headers)
@@ -161,6 +163,9 @@ class ModelCall:
         self.model = permitted_model(model, named, principal)
         if principal.prices is not None:
             now = handler.services.clock.now()
+            if self.model.chain:
+                self.model, self.agreed = principal.prices.chain_at(self.model, now)
+                return
             self.model, agreed = principal.prices.model_at(self.model, now)
             if agreed is not None:
                 self.detail["account_price"] = agreed

@@ -97,6 +97,10 @@ class Nodes:
             for nodes in places.values():
                 yield from nodes
 
+    def of_models(self, names: Iterable[str]) -> list[Node]:
+        """Return the nodes of these models."""
+        return [node for name in names for node in self._models.get(name, ())]
+
     def match(self, facts: CallFacts, spender: Spender, now: float) -> list[Matched]:
         """Return what a call matches at this moment (monotonic seconds)."""
         matched = list(self._of_all)

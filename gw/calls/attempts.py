@@ -118,6 +118,7 @@ class Attempts(Struct, eq=False):
     _response: UpstreamResponse | None = None
     _silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
     headers: Mapping[str, str] | None = None  # of the response, by the attempt under way
+    _tried: Candidate | None = None  # of the last failed attempt
     _is_committed: bool = False  # the head of the response is sent: no other channel is tried
 
     def __repr__(self) -> str:
@@ -154,6 +155,9 @@ class Attempts(Struct, eq=False):
             return result
 
         def failed(candidate: Candidate, lease: ChannelLease, error: errors.UpstreamError) -> bool:
+            if isinstance(error, errors.StepUnfit):
+                self._skip(failover, candidate, lease, error)
+                return True
             self._fail(failover, candidate, lease, error)
             may_go_on = failover.is_trial or self._may_go_on(upstream, candidate, error)
             return may_go_on and not self._is_committed
@@ -277,6 +281,11 @@ class Attempts(Struct, eq=False):
         if candidate is not None and (not self.unused or self.unused[-1][0] is not candidate):
             self.unused.append((candidate, None))
 
+    @property
+    def takes_losses(self) -> bool:
+        """Whether every model of the chain would lose something of the request."""
+        return self._failover is not None and self._failover.takes_losses
+
     def has_next(self) -> bool:
         """Whether another channel could be tried after the present attempt."""
         failover = self._failover
@@ -319,10 +328,25 @@ class Attempts(Struct, eq=False):
     ) -> None:
         """End a failed attempt, which counts against the channel, its key alone, or neither."""
         self._note_unused(candidate, error)
+        self._tried = candidate
         seconds = self._drop(_outcome(error))
         lease.release(_verdict(error))
         started_at = self.observer.started_at
         failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
+
+    def _skip(
+        self,
+        failover: Failover,
+        candidate: Candidate,
+        lease: ChannelLease,
+        error: errors.StepUnfit,
+    ) -> None:
+        """Pass over a chain's model that was not called: no attempt of it is noted."""
+        lease.release("abandoned")
+        failover.skip(candidate)
+        self.candidate = self._tried
+        channel_id = "" if self._tried is None else self._tried.channel_id
+        self.observer.attempt_skipped(channel_id, error.lost)
 
     def _note_unused(self, candidate: Candidate, error: BaseException | None = None) -> None:
         """Keep the usage that the upstream of an unused response stated: it is billed for that.

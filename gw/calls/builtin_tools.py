@@ -69,6 +69,8 @@ def channels_for(
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Return the channels considered, in order, and those of them to try, which have the tools."""
     protocol = call.facts.protocol
+    if call.model.protocols is not None and protocol not in call.model.protocols:
+        return [], []
     if not call.tools:
         usual = candidates(
             call.model, protocol, channels, pin=call.pin, translations=call.translations

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from actors.routing import Candidate
 from actors.wallet.messages import CallFacts, NewJob
 from channels.registry import ModelSpec
 from gw.budgets.node import Spender
@@ -85,3 +86,7 @@ class Call(Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
     cheaper: str
     job: NewJob | None = None  # the job begun by the call
+
+    def sold_as(self, candidate: Candidate) -> ModelSpec:
+        """Return the model that a channel would serve: its own, or the one of its chain."""
+        return self.model.step(candidate.step) if candidate.step else self.model

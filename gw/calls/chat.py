@@ -6,13 +6,15 @@ The same for every chat protocol. The money of a call is `settlement.py`; calls 
 
 from __future__ import annotations
 
+from functools import partial
+
 from actors.channel_directory import ChannelDirectory
 from actors.circuit_breaker import Verdict
 from actors.clock import Clock
 from actors.failover import Failover, FailoverExhausted
 from actors.routing import serving_protocols
 from actors.wallet.bounds import bounds_of
-from actors.wallet.pricing import TokenPrice
+from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import price_of
 from channels.deadlines import TimeLimits
 from channels.dialects.dialect import ParsedChatRequest
@@ -26,6 +28,7 @@ from gw.calls.attempts import Attempts
 from gw.calls.billable import choices_of
 from gw.calls.builtin_tools import channels_for
 from gw.calls.call import ResponseWriter
+from gw.calls.chain import ServedModels
 from gw.calls.chat_request import ChatCall
 from gw.calls.chat_upstream import ChatUpstream, CompleteResponse
 from gw.calls.counting import TokenCounter
@@ -41,7 +44,8 @@ from metrics.prometheus import Metrics
 class ChatCalls:
     """Runs chat calls. One per process.
 
-    `counter` serves requests that only count tokens.
+    `counter` serves requests that only count tokens; `served_models` are those that conversations
+    with chains stay with.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class ChatCalls:
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
         self._keep_alives = KeepAlives()
+        self.served_models = ServedModels()
         self.counter = TokenCounter(channels=channels, http=http, current=current, clock=clock)
 
     def serving(self, model: ModelSpec) -> list[str]:
@@ -84,28 +89,13 @@ class ChatCalls:
         Raises GatewayError until the first byte is sent. After that a failure ends the stream
         early, without a terminator (reference 2.6).
         """
-        price: TokenPrice = call.model.derived.get(TokenPrice) or price_of(call.model)
-        parsed: ParsedChatRequest = call.request.parsed
-        is_whole = self._precharge == "whole_body"
-        bill = estimate(
-            content_bytes=len(call.request.body) if is_whole else parsed.content_bytes,
-            body_bytes=len(call.request.body),
-            max_tokens=parsed.max_tokens,
-            model_max_output_tokens=call.model.max_output_tokens,
-            price=price,
-            bounds=bounds_of(
-                call.model,
-                body_bytes=len(call.request.body),
-                max_tokens=parsed.max_tokens,
-                choices=choices_of(parsed.parameters),
-                runs_tools=bool(call.tools),
-            ),
-            billable=call.billable,
-            is_stream=parsed.stream,
-        )
+        if call.chain is None:
+            bill = self._bill(call, call.model, call.billable)
+        else:
+            bill = call.chain.hold(partial(self._bill, call))
         async with self._billing.hold(call, bill, writer) as settlement:
-            if not is_whole:
-                left_out = len(call.request.body) - parsed.content_bytes
+            if self._precharge != "whole_body":
+                left_out = len(call.request.body) - call.request.parsed.content_bytes
                 self._metrics.bytes_not_held_for(model=call.model.id, count=left_out)
             order, able = channels_for(call, self._channels)
             observer, attempts = settlement.observer, settlement.attempts
@@ -133,6 +123,8 @@ class ChatCalls:
                     self._keep_alives.forget_stream(early)
             if isinstance(result, UpstreamRefusal):
                 settlement.fail(endings.ending_of_refusal(result, self._current.redactor))
+            if call.chain is not None:
+                self._serve(settlement, call)
             settlement.bill.served_by(observer.channel_id, result.meter)
             if isinstance(result, CompleteResponse):
                 self._end_complete(settlement, result.meter)
@@ -148,6 +140,45 @@ class ChatCalls:
                 if early is None or not early.has_begun:
                     writer.begin(result.framing.content_type, result.headers)
                 await self._relay(settlement, result, writer, limit.deadline)
+
+    def _bill(self, call: ChatCall, model: ModelSpec, billable: Billable | None) -> TokenBill:
+        """Return the bill of a call for a model, held for its request."""
+        price: TokenPrice = model.derived.get(TokenPrice) or price_of(model)
+        parsed: ParsedChatRequest = call.request.parsed
+        body_bytes = len(call.request.body)
+        is_whole = self._precharge == "whole_body"
+        return estimate(
+            content_bytes=body_bytes if is_whole else parsed.content_bytes,
+            body_bytes=body_bytes,
+            max_tokens=parsed.max_tokens,
+            model_max_output_tokens=model.max_output_tokens,
+            price=price,
+            bounds=bounds_of(
+                model,
+                body_bytes=body_bytes,
+                max_tokens=parsed.max_tokens,
+                choices=choices_of(parsed.parameters),
+                runs_tools=bool(call.tools),
+            ),
+            billable=billable,
+            is_stream=parsed.stream,
+        )
+
+    def _serve(self, settlement: Settlement[TokenBill], call: ChatCall) -> None:
+        """Charge a chain's call for the model that responded; its conversation stays with it."""
+        chain, candidate = call.chain, settlement.attempts.candidate
+        assert chain is not None
+        assert candidate is not None
+        step = chain.steps[candidate.step]
+        assert step.bill is not None
+        step.bill.served, step.bill.is_repriced = candidate.step, True
+        settlement.bill = step.bill
+        if step.agreed is not None:
+            call.detail["account_price"] = step.agreed
+        settlement.observer.served()
+        if call.pin is not None:
+            now = settlement.observer.clock.monotonic()
+            self.served_models.keep(chain.model, call.pin, candidate.step, now)
 
     def _early_head(
         self, call: ChatCall, attempts: Attempts, writer: ResponseWriter

@@ -26,6 +26,8 @@ from channels.registry import PLAIN, ChannelSpec, ModelSpec
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall, translated_body
 from gw.calls.call import Call
+from gw.calls.chain import HEADER as CHAIN_HEADER
+from gw.calls.chain import Chain
 from gw.calls.request import ClientRequest
 from gw.calls.stream_events import Framing, SseFraming
 from gw.calls.token_charge import OUTPUT_TOKENS_DEFAULT_MAX
@@ -42,18 +44,24 @@ class UpstreamPlan(Struct, frozen=True):
     dialect: ChatDialect
     translated: TranslatedCall | None = None
     hosting: Hosting | None = None
+    chain: Chain | None = None
+    served: str = ""  # the model of the chain that the request is for
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The response headers of a translation (reference 3.1)."""
-        if self.translated is None:
+        """The response headers of a translation (reference 3.1), and of a chain's model."""
+        if self.translated is None and self.chain is None:
             return {}
-        headers = {}
-        if header := self.translated.translation.header:
-            headers["X-Protocol-Translation"] = header
-        warning = self.translated.report.warning()
-        if warning is not None:
-            headers["X-Protocol-Warning"] = warning
+        headers, warnings = {}, []
+        if self.chain is not None:
+            headers[CHAIN_HEADER], skipped = self.chain.headers(self.served)
+            warnings.append(skipped)
+        if self.translated is not None:
+            if header := self.translated.translation.header:
+                headers["X-Protocol-Translation"] = header
+            warnings.append(self.translated.report.warning())
+        if any(warnings):
+            headers["X-Protocol-Warning"] = "; ".join(one for one in warnings if one)
         return headers
 
     def served_tier(self, response: UpstreamResponse) -> str:
@@ -83,13 +91,18 @@ class ChatClientRequest(ClientRequest, kw_only=True):
     address: Address | None = None
 
     async def plan_for(
-        self, candidate: Candidate, channel: ChannelSpec, pin: str | None = None
+        self,
+        candidate: Candidate,
+        channel: ChannelSpec,
+        pin: str | None = None,
+        chain: Chain | None = None,
     ) -> UpstreamPlan:
         """Return the plan for a channel, with the key of the conversation `pin`.
 
         Raises GatewayError if the channel's protocol cannot express the request.
         """
         chat: ParsedChatRequest = self.parsed
+        model = self.model if chain is None else chain.steps[candidate.step].model
         protocol, upstream_model = candidate.protocol, candidate.upstream_model
         dialect, is_own = CHAT_DIALECTS[protocol], protocol == self.protocol
         own_headers = self.own_headers if is_own else ()
@@ -105,7 +118,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
             if hosting is not None and hosting.rewrite is not None and chat.fault is not None:
                 raise chat.fault  # the dialect's own upstreams would judge it
             if is_own:
-                options = dialect.options(upstream_model, channel, self.model)
+                options = dialect.options(upstream_model, channel, model)
                 if self.address is not None:
                     options["default_max_tokens"] = None  # its endpoint may not have it
                 if self.weight > READ_VALUES_MAX:
@@ -114,7 +127,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
                     body = dialect.passthrough_body(chat, options, hosted)
                 translated = None
             else:
-                translated, body = await self._translation(candidate, channel, hosted)
+                translated, body = await self._translation(candidate, channel, hosted, model)
                 self._refuse_losses(translated)
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
@@ -133,10 +146,10 @@ class ChatClientRequest(ClientRequest, kw_only=True):
             extra_headers=own_headers,
             pin=pin,
         )
-        return UpstreamPlan(request, dialect, translated, hosting)
+        return UpstreamPlan(request, dialect, translated, hosting, chain, candidate.step)
 
     async def _translation(
-        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
+        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None, model: ModelSpec
     ) -> tuple[TranslatedCall, bytes]:
         """Return the translation back, and the body, for a channel. Raises InvalidRequest."""
         if self.parsed.fault is not None:  # an upstream of the client's dialect would judge it
@@ -145,7 +158,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
             translated_body,
             self.protocol,
             candidate.protocol,
-            self._translation_options(candidate, channel, hosted),
+            self._translation_options(candidate, channel, hosted, model),
             [name for name, _ in self.own_headers],
             hosted,
             values_max=TRANSLATED_VALUES_MAX,
@@ -160,11 +173,11 @@ class ChatClientRequest(ClientRequest, kw_only=True):
         return translated, written
 
     def _translation_options(
-        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
+        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None, model: ModelSpec
     ) -> dict[str, Any]:
         """Return the facts of the channel and model that the request's translation needs."""
         dialect = CHAT_DIALECTS[candidate.protocol]
-        maximum = self.parsed.max_tokens or self.model.max_output_tokens
+        maximum = self.parsed.max_tokens or model.max_output_tokens
         if maximum is None and dialect.needs_max_tokens:
             maximum = OUTPUT_TOKENS_DEFAULT_MAX
         options: dict[str, Any] = {
@@ -176,7 +189,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
             options["max_tokens_param"] = channel.max_tokens_param
         # If cached input is not cheaper, writing a cache would only cost the client more.
         is_plain = hosted is None or dialect.hostings[hosted.wire].rewrite is None
-        if dialect.marks_cache and is_plain and self.model.price.cached_input is not None:
+        if dialect.marks_cache and is_plain and model.price.cached_input is not None:
             options["is_session"] = self.session is not None
             if self.session is None:
                 options["is_repeated"] = self.is_repeated(candidate, self.parsed.object.raw)
@@ -211,4 +224,5 @@ class ChatCall(Call, frozen=True, kw_only=True):
     tools_protocol: str | None = None  # the protocol that runs these, if not the client's
     framing: Framing = msgspec.field(default_factory=SseFraming)
     translations: Sequence[str] = ()  # protocols to which it may be translated
+    chain: Chain | None = None  # of a chain, the models that may serve it
     cheaper: str = "or send a smaller max_tokens."

@@ -4,7 +4,7 @@ fail: the whole of it, or the first events of a stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -25,12 +25,14 @@ from channels.redaction import redaction_of
 from channels.registry import ChannelSpec
 from gw.calls.attempts import Attempts
 from gw.calls.base_upstream import BaseUpstream, confirm_key, is_success, of_request
+from gw.calls.chain import Chain, lost_of
 from gw.calls.chat_request import ChatCall, UpstreamPlan
 from gw.calls.relay import StreamedResponse
 from gw.calls.retry import Retry, retry_of_chat
 from gw.calls.stream import StreamPipeline, unreadable
 from gw.calls.stream_events import TranslatedEvents
 from gw.config.live import LiveConfig
+from gw.errors import INVALID_REQUEST, GatewayError
 
 # Only the message of an error body is used.
 ERROR_BYTES_MAX = 256 * 1024
@@ -72,7 +74,10 @@ class ChatUpstream(BaseUpstream):
         self, call: ChatCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> ChatResult:
         """Try one channel. Raises UpstreamError."""
-        plan = await call.request.plan_for(candidate, channel, call.pin)
+        if call.chain is None:
+            plan = await call.request.plan_for(candidate, channel, call.pin)
+        else:
+            plan = await self._plan_in_chain(call, call.chain, candidate, channel, attempts)
         is_stream = call.request.parsed.stream
         attempts.headers = plan.headers
         response = await self._http.open(attempts.watch(plan.request))
@@ -108,6 +113,37 @@ class ChatUpstream(BaseUpstream):
                 )
             )
 
+    async def _plan_in_chain(
+        self,
+        call: ChatCall,
+        chain: Chain,
+        candidate: Candidate,
+        channel: ChannelSpec,
+        attempts: Attempts,
+    ) -> UpstreamPlan:
+        """Return the plan for a channel of a chain's model.
+
+        Raises StepUnfit where something of the request would be lost, unless every model would lose
+        something; then GatewayError like `plan_for`.
+        """
+        bill = chain.steps[candidate.step].bill
+        attempts.bounds = None if bill is None else bill.bounds
+        lost: Sequence[str] = ()
+        try:
+            plan = await call.request.plan_for(candidate, channel, call.pin, chain)
+        except GatewayError as error:
+            if attempts.takes_losses or error.http_status != INVALID_REQUEST.http_status:
+                raise
+            lost = lost_of(error)
+        else:
+            if plan.translated is not None and not attempts.takes_losses:
+                lost = plan.translated.report.shortened().dropped
+        if lost:
+            chain.skipped[candidate.step] = lost
+            raise errors.StepUnfit(lost)
+        chain.skipped.pop(candidate.step, None)
+        return plan
+
     async def _begin_stream(
         self,
         call: ChatCall,
@@ -119,14 +155,14 @@ class ChatUpstream(BaseUpstream):
         """Read a stream up to its first events. Raises UpstreamError."""
         if plan.hosting is not None and plan.hosting.new_render is not None:
             render = plan.hosting.new_render(
-                call.facts.call_id.hex, call.model.id, plan.served_tier(response)
+                call.facts.call_id.hex, plan.served or call.model.id, plan.served_tier(response)
             )
             response = EventStreamResponse(response, render)
         dialect, framing = plan.dialect, call.framing
         meter = attempts.meter = dialect.new_meter()
         if plan.translated is not None:
             stream = plan.translated.stream(
-                meter, **self._names(call), include_usage=call.forwards_usage
+                meter, **self._names(call, plan), include_usage=call.forwards_usage
             )
             framing = TranslatedEvents(
                 stream,
@@ -162,7 +198,9 @@ class ChatUpstream(BaseUpstream):
         body = await response.read(self._response_bytes_max)
         attempts.took_whole()
         if plan.hosting is not None:
-            body = _of_host(plan.hosting, body, call.model.id, plan.served_tier(response))
+            body = _of_host(
+                plan.hosting, body, plan.served or call.model.id, plan.served_tier(response)
+            )
         redaction = self._current.redactor.responses
         if not redaction.is_clear(body):  # rare, so the coroutine is made only then
             body = await redaction.redact_whole(body)
@@ -192,7 +230,7 @@ class ChatUpstream(BaseUpstream):
         protocol, translated = plan.dialect.protocol, plan.translated
         arguments: tuple[Any, ...] = (protocol, None, {}, {})
         if translated is not None:
-            names = self._names(call)
+            names = self._names(call, plan)
             arguments = (protocol, translated.translation.client, translated.names, names)
             if weight_of(body) <= TRANSLATED_VALUES_MAX:
                 return metered(body, *arguments)
@@ -207,12 +245,12 @@ class ChatUpstream(BaseUpstream):
                 f"an answer that is too large to be read now: {error}"
             ) from error
 
-    def _names(self, call: ChatCall) -> Any:
+    def _names(self, call: ChatCall, plan: UpstreamPlan) -> Any:
         """Return id, time and model of a translated response, where the upstream states none."""
         return {
             "id": call.facts.call_id.hex,
             "created": int(self._clock.now()),
-            "model": call.model.id,
+            "model": plan.served or call.model.id,
         }
 
 

@@ -107,6 +107,8 @@ class Holding(Struct, eq=False):
         """Return the hold of the call, with what it holds on the nodes that it matches."""
         call, bill = self.call, self.bill
         matched = self._matched = nodes.match(call.facts, call.spender, self._clock.monotonic())
+        if call.model.chain:
+            matched += self._of_chain(nodes)
         run = None if call.facts.attribution is None else call.facts.attribution.run
         self.held = ()
         if matched or run:
@@ -130,6 +132,10 @@ class Holding(Struct, eq=False):
             nodes=self.held,
             budgets_version=nodes.version,
         )
+
+    def _of_chain(self, nodes: Nodes) -> list[Matched]:
+        """Return the nodes of the models that may serve the call."""
+        return [(node, "") for node in nodes.of_models(one.id for one in self.call.model.chain)]
 
     def _granted(self, outcome: HoldOutcome, warned: Sequence[str]) -> None:
         self.warned = warned

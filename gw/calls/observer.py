@@ -12,6 +12,9 @@ left out, because every call has one:
   estimate       tokens it was held for                       [input, output]
   budget         which budget refused it, in nano-USD         {id, limit, spent, held, needed}
   order          channels considered, in order                [[channel, protocol], …]
+  chain          of a chain: the model of each attempt        [id, …]
+  served         of a chain: the model that gave the response  its id
+  skipped        of a chain: models that would lose members   {model: [member, …]}
   conversation   which calls belong together (`label_of`)     16 hex digits
   pinned         the order is that of a pinned conversation   true
   passed_over    why some of them were not tried              {channel: reason}
@@ -77,6 +80,7 @@ class CallObserver(Struct, eq=False):
     propagates: bool = False
     started_at: float = 0.0
     started: float = 0.0
+    step: str = ""  # the model of a chain
     attempt: spans.ChildSpan | None = None
     first_byte_seconds: float | None = None
 
@@ -103,7 +107,7 @@ class CallObserver(Struct, eq=False):
     def attempt_begins(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
         """Record the begin of an attempt; `began` is `CallSpan.now`."""
         call = self.call
-        self.channel_id = candidate.channel_id
+        self.channel_id, self.step = candidate.channel_id, candidate.step
         self.propagates = channel.propagate_trace
         self.started_at = self.clock.now()
         self.started = self.clock.monotonic()
@@ -114,7 +118,9 @@ class CallObserver(Struct, eq=False):
                 began=began,
                 attributes={
                     genai.OPERATION_NAME: operation,
-                    genai.PROVIDER_NAME: genai.provider_of(channel.kind, call.model.owned_by),
+                    genai.PROVIDER_NAME: genai.provider_of(
+                        channel.kind, call.sold_as(candidate).owned_by
+                    ),
                     genai.REQUEST_MODEL: candidate.upstream_model,
                     "gw.channel": candidate.channel_id,
                     "gw.protocol": candidate.protocol,
@@ -152,6 +158,8 @@ class CallObserver(Struct, eq=False):
         self.metrics.attempt(channel_id, outcome, seconds, call.span.exemplar)
         tried = [channel_id, round(self.started_at * 1000) / 1000, round(seconds * 1000), outcome]
         call.detail.setdefault("tried", []).append(tried)
+        if self.step:
+            call.detail.setdefault("chain", []).append(self.step)
         if self.attempt is not None:
             attributes: dict[str, spans.AttributeValue] = {"gw.outcome": outcome}
             if status is not None:
@@ -160,6 +168,24 @@ class CallObserver(Struct, eq=False):
             self.attempt.end(error_type=error_type, attributes=attributes)
             self.attempt = None
         return seconds
+
+    def attempt_skipped(self, channel_id: str, lost: Sequence[str]) -> None:
+        """Record that a chain's model was not called, for what its request would lose.
+
+        `channel_id`: of the attempt before.
+        """
+        self.call.detail.setdefault("skipped", {})[self.step] = list(lost)
+        self.channel_id, self.step = channel_id, ""
+        if self.attempt is not None:
+            self.attempt.end(attributes={"gw.outcome": "skipped"})
+            self.attempt = None
+
+    def served(self) -> None:
+        """Record that a chain's model has responded, by another channel than one skipped."""
+        self.metrics.chain_served(chain=self.call.model.id, model=self.step)
+        skipped = self.call.detail.get("skipped")
+        if skipped and skipped.pop(self.step, None) and not skipped:
+            del self.call.detail["skipped"]
 
     # --- The call ---
 
@@ -247,7 +273,7 @@ class CallObserver(Struct, eq=False):
         named = call.detail.get("upstream", _NOTHING).get("model")
         if named is not None:
             requested = call.detail.get("request", _NOTHING).get("model", model)
-            self.metrics.models.responded(requested, model, named)
+            self.metrics.models.responded(requested, call.detail.get("served", model), named)
         if charged.is_stream and ending.status == "success" and self.first_byte_seconds:
             # The first token comes with the first byte.
             seconds, later = seconds - self.first_byte_seconds, charged.usage.output_tokens - 1

@@ -363,23 +363,23 @@ class Settlement(Struct, Generic[B], eq=False):
 
         Where failed ones may be billed, the detail has the cost of each.
         """
-        attempts, model = self.attempts, self.call.model
+        attempts, sold_as = self.attempts, self.call.sold_as
         if attempts.candidate is None:
             return 0
-        price_of = self._billing.upstream_prices.of
-        cost = self.bill.upstream_cost(price_of(model, attempts.candidate), charged)
+        price_of, last = self._billing.upstream_prices.of, attempts.candidate
+        cost = self.bill.upstream_cost(price_of(sold_as(last), last), charged)
         if not attempts.unused:
             return cost
         costs: list[int | None] = []
         bought = self.call.detail["bought"] = []
         for candidate, usage in attempts.unused:
-            price = price_of(model, candidate)
+            price = price_of(sold_as(candidate), candidate)
             known = None if usage is None or price is None else price.cost_nano_usd(usage)
             costs.append(known)
             bought.append([candidate.channel_id, False, _counts(usage), known])
         if cost != 0 or charged.usage != NO_TOKENS:
             costs.append(cost)
-            bought.append([attempts.candidate.channel_id, True, _counts(charged.usage), cost])
+            bought.append([last.channel_id, True, _counts(charged.usage), cost])
         return None if None in costs else sum(one or 0 for one in costs)
 
 

@@ -26,7 +26,8 @@ class TokenBill(Bill, Struct, eq=False):
     """The bill of a chat call: the usage read by its meter, or an estimate.
 
     The tokens are those estimated before the call, at whose cost it is held; `body_tokens` those of
-    the whole body.
+    the whole body. Of a chain, `served` is the model that it is charged for, and what is held is
+    that of its dearest model.
     """
 
     price: TokenPrice  # at the channel of the response, if that has one of its own
@@ -38,6 +39,8 @@ class TokenBill(Bill, Struct, eq=False):
     body_tokens: int
     billable: Billable | None
     is_repriced: bool = False  # the price is not the one that was held by
+    served: str = ""
+    budget_most_nano_usd: int | None = None  # of a chain, what is held on budgets
     meter: Meter | None = None  # of the attempt that gave the response
 
     def __repr__(self) -> str:
@@ -45,6 +48,8 @@ class TokenBill(Bill, Struct, eq=False):
 
     @property
     def budget_hold_nano_usd(self) -> int:
+        if self.budget_most_nano_usd is not None:
+            return self.budget_most_nano_usd
         if self.body_tokens == self.input_tokens:
             return self.hold_nano_usd
         return _cost_nano_usd(self.price, self.body_tokens, self.output_tokens, self.billable)
@@ -73,7 +78,7 @@ class TokenBill(Bill, Struct, eq=False):
             bounds=self.bounds,
         )
         if so_far is not None and self.is_repriced:
-            detail = {"price": self.price.stated, **(so_far.detail or {})}
+            detail = {**self._repriced(), **(so_far.detail or {})}
             so_far = dataclasses.replace(so_far, detail=detail)
         return so_far
 
@@ -148,10 +153,15 @@ class TokenBill(Bill, Struct, eq=False):
         if usage.reasoning_tokens:
             detail["reasoning"] = usage.reasoning_tokens
         if self.is_repriced:
-            detail["price"] = self.price.stated
+            detail |= self._repriced()
         if charged.priced is not None or usage.parts is not None:
             detail |= token_charge.price_detail(charged)
         return detail
+
+    def _repriced(self) -> dict[str, Any]:
+        """Return what the row says of the price, as it is not the one that was held by."""
+        stated = {"price": self.price.stated}
+        return {**stated, "served": self.served} if self.served else stated
 
     def _unpriced(self, usage: Usage) -> Sequence[str]:
         sheet = self.price.sheet

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from channels.files import bounded, read_regular
 from channels.registry import Registry
-from gw.config import cautions, mappings, relations
+from gw.config import cautions, chains, mappings, relations
 from gw.config.channels import channel, channel_spec
 from gw.config.config import Certificate, Config
 from gw.config.faults import Caution, FaultReport, Location, Mark
 from gw.config.keys import keys_of, record_of
-from gw.config.models import Model, model_spec
+from gw.config.models import Model, models_of
 from gw.config.nodes import Unreadable, quoted
 from gw.config.transport import check_proxies
 from gw.config.yaml_source import parse
@@ -119,7 +119,7 @@ def _config_of(
         log_level=values["log_level"] or environ.get(LOG_LEVEL_VARIABLE) or DEFAULT_LOG_LEVEL,
         registry=Registry.of(
             channels=[channel_spec(one, folder, environ) for one in values["channels"]],
-            models=[model_spec(one, asked) for one in values["models"]],
+            models=models_of(values["models"], asked),
         ),
         source=source,
         cautions=found,
@@ -173,6 +173,8 @@ def _check(top: mappings.Section, *, is_priced: bool) -> None:
     relations.check_keys(channels or ())
     relations.check_videos(models)
     relations.check_agents(top.get("agents"), models)
+    translations = (top.get("translations") or set()) | (top.get("translate") or set())
+    chains.check_chains(models, channels or (), translations)
 
 
 def _check_log_level(top: mappings.Section, environ: Mapping[str, str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, get_args
 
 from channels import registry
-from channels.families import ENDPOINT_TYPES
+from channels.families import CHAT_PROTOCOLS, ENDPOINT_TYPES
 from channels.prices import PriceSpec
 from gw.config import keys, mappings, nodes, readers
 from gw.config.faults import Location
@@ -19,6 +19,17 @@ LAST_SECOND = 253_402_300_799  # of the year 9999
 TYPE_NAMES = tuple(ENDPOINT_TYPES)
 Unpriced = Literal["refuse", "standard"]
 UNPRICED: tuple[Unpriced, ...] = get_args(Unpriced)
+# The keys that a chain may have; all others are its models'.
+OF_CHAIN = (
+    "id",
+    "chain",
+    "protocols",
+    "display_name",
+    "owned_by",
+    "created",
+    "callable",
+    "aliases",
+)
 # The tier of models whose id has this suffix, unless they set another.
 LITE: registry.VideoTier = "lite"
 
@@ -95,6 +106,19 @@ class Model:
         mappings.listing(bound(), "a list of channel ids, or of {id: …, as: …}"), ()
     )
     """The channels that serve it."""
+    chain: tuple[mappings.LocatedValue[str], ...] = keys.key(
+        mappings.listing(mappings.placed(readers.name_reader("a model id")), "a list of model ids"),
+        (),
+    )
+    """Chat models that serve it in place of channels, the first preferred: a call is held for the
+    dearest and charged for the one that serves it ([chains](running.md#chains-of-models))."""
+    protocols: tuple[mappings.LocatedValue[str], ...] = keys.key(
+        mappings.listing(
+            mappings.placed(readers.choice(CHAT_PROTOCOLS)), "a list of chat protocols"
+        ),
+        (),
+    )
+    """Of a chain: its clients' protocols; none: every one that a model of it is reached by."""
     display_name: str = keys.key(readers.text(may_be_empty=True), "")
     """Its name for people; empty: the id."""
     owned_by: str = keys.key(readers.text(may_be_empty=True), "gateway")
@@ -165,3 +189,40 @@ def model_spec(
         ),
         refuses_unpriced=one.unpriced == "refuse",
     )
+
+
+def models_of(
+    found: Sequence[mappings.Section], asked_tiers: Mapping[str, str | None]
+) -> list[registry.ModelSpec]:
+    """Return the models of mappings without faults, in their order; `asked_tiers` as above."""
+    made = [model_spec(one, asked_tiers) for one in found]
+    by_name = {name: one for one in made for name in (one.id, *one.aliases)}
+    return [
+        _chained(model, keys.record_of(Model, one), by_name) if one.values["chain"] else model
+        for one, model in zip(found, made, strict=True)
+    ]
+
+
+def _chained(
+    model: registry.ModelSpec, one: Model, by_name: Mapping[str, registry.ModelSpec]
+) -> registry.ModelSpec:
+    """Return a chain with its models, and with what holds of each of them."""
+    steps = tuple(by_name[name.value] for name in one.chain)
+    protocols = frozenset(name.value for name in one.protocols)
+    return replace(
+        model,
+        chain=steps,
+        protocols=protocols or None,
+        bindings=tuple(
+            registry.Binding(bound.channel_id, bound.upstream_model or step.id)
+            for step in steps
+            for bound in step.bindings
+        ),
+        context_size=_least(step.context_size for step in steps),
+        max_output_tokens=_least(step.max_output_tokens for step in steps),
+        capabilities=frozenset.intersection(*(step.capabilities for step in steps)),
+    )
+
+
+def _least(sizes: Iterable[int | None]) -> int | None:
+    return min((size for size in sizes if size is not None), default=None)

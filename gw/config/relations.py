@@ -154,6 +154,8 @@ def check_prices(models: Sequence[Section]) -> None:
         price = model.get("price")
         if price is None or not model.get("callable") or not model.get("channels"):
             continue
+        if "chain" in model.locations:  # whose models have prices
+            continue
         _check_area(price)
         if "endpoint_type" in model.values:
             _check_price(price, model.values["endpoint_type"])

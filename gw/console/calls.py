@@ -269,7 +269,7 @@ def timeline(
         number = order.index(channel) + 1 if channel in order else "?"
         return TEXTS("call.channel", number=number)
 
-    steps = []
+    steps, models = [], record.detail.get("chain", ())  # of a chain, one for each attempt
     for number, (channel, at, ms, outcome) in enumerate(record.detail.get("tried", ())):
         # Clocks differ by milliseconds: an attempt of a short call may start after the call's end.
         width = min(max(ms / whole_ms, 0.004), 1.0)
@@ -277,7 +277,7 @@ def timeline(
         failed = record.attempts[number] if number < len(record.attempts) else None
         steps.append(
             {
-                "name": name_of(channel),
+                "name": " · ".join([name_of(channel), *models[number : number + 1]]),
                 "x": round(start * 1000),
                 "width": round(width * 1000),
                 "ms": ms,

@@ -53,6 +53,9 @@ models:
     max_output_tokens: 2048
     price: {{input: "0.1", output: "0.4", per_web_search: "0.01"}}
     capabilities: [tools, json]
+  - id: demo-best  # demo-large, or demo-small while that has no channel that works
+    display_name: Demo Best
+    chain: [demo-large, demo-small]
   - id: demo-picture
     display_name: Demo Picture
     owned_by: simulator

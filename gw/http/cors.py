@@ -30,7 +30,7 @@ EXPOSED: Final = (
     *("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"),
     *("X-Protocol-Translation", "X-Protocol-Warning", "X-Token-Count", "Idempotency-Replayed"),
     *("Allow", "Location", "WWW-Authenticate"),
-    *("X-Gateway-Budget", "X-Gateway-Budget-Warning"),
+    *("X-Gateway-Model", "X-Gateway-Budget", "X-Gateway-Budget-Warning"),
     *("Accept-Ranges", "Content-Disposition", "Content-Length", "Content-Range", "ETag"),
 )
 _EXPOSED = ", ".join(EXPOSED)

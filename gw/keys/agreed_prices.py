@@ -87,6 +87,12 @@ class AgreedPrices:
                 return known[1], one.id
         return model, None
 
+    def chain_at(self, chain: ModelSpec, now: float) -> tuple[ModelSpec, dict[str, str]]:
+        """A chain whose models have the prices that hold now, and their agreements by model."""
+        found = {step.id: self.model_at(step, now) for step in chain.chain}
+        agreed = {name: one for name, (_, one) in found.items() if one is not None}
+        return replace(chain, chain=tuple(model for model, _ in found.values())), agreed
+
 
 def _agreed(row: Mapping[str, Any]) -> AgreedPrice:
     factor, prices, until = row["factor"], row["prices"], row["valid_until"]

@@ -57,6 +57,8 @@ def compare(registry: Registry, price_list: PriceList) -> Comparison:
     listed_providers = {row.provider for row in price_list.rows}
     differing, not_listed = [], []
     for model in registry.models.values():
+        if model.chain:  # its models have prices
+            continue
         rows = rows_of(model, price_list, channels)
         bound = {providers.get(one.channel_id) for one in model.bindings}
         if not rows and bound & listed_providers:

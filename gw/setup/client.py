@@ -84,6 +84,8 @@ class CodingAgent:
 
 def _price(model: ModelSpec) -> tuple[Decimal, Decimal]:
     """Return what a token of input costs, and one of output, in the same unit for all models."""
+    if model.chain:
+        return max(map(_price, model.chain))
     price, none = model.price, Decimal(0)
     factor = model.multiplier * (Decimal(1) if price.factor is None else price.factor)
     return (price.input or none) * factor, (price.output or none) * factor

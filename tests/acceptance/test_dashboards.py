@@ -188,6 +188,7 @@ RIGHTLY_EMPTY = {
     "gw_files_freed_total": "no connection has to give way",
     "gw_task_lengths_doubted_total": "every length is one of a film",
     "gw_usage_doubted_total": "every count is possible",
+    "gw_chain_calls_total": "no call names a chain",
     "gw_attribution_other_total": "no account has so many values in a day",
 }
 

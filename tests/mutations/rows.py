@@ -863,4 +863,34 @@ MUTATIONS = (
         "tests/unit/calls/test_holding.py"
         "::test_nodes_that_refuse_are_held_for_the_whole_request_and_others_count_only",
     ),
+    # Chains of models.
+    Mutation(
+        "cheapest-of-a-chain-held",
+        "gw/calls",
+        "dearest = max(bills, key=",
+        "dearest = min(bills, key=",
+        "tests/acceptance/test_chains.py::test_dearest_model_is_held_for",
+    ),
+    Mutation(
+        "later-model-without-a-try",
+        "actors",
+        "if TRIES_MAX - len(self.failed) <= len({one.step for one in others}):",
+        "if TRIES_MAX - len(self.failed) < 0:",
+        "tests/unit/calls/test_chain.py::test_each_later_model_keeps_a_try",
+    ),
+    Mutation(
+        "budgets-of-a-chains-models-not-held",
+        "gw/calls",
+        "matched += self._of_chain(nodes)",
+        "pass",
+        "tests/acceptance/test_chains.py"
+        "::test_call_is_refused_where_a_model_that_may_serve_it_has_no_room",
+    ),
+    Mutation(
+        "model-that-loses-a-member-not-skipped",
+        "gw/calls",
+        "lost = plan.translated.report.shortened().dropped",
+        "lost = ()",
+        "tests/acceptance/test_chains.py::test_model_that_would_lose_a_member_is_skipped_and_named",
+    ),
 )

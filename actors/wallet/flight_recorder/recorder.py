@@ -38,7 +38,10 @@ from metrics.prometheus import Metrics
 ERROR_CHARACTERS_MAX = 200
 NAME_CHARACTERS_MAX = 100
 PRICED_BY = frozenset(
-    {"price", "account_price", "hold", "estimate", "basis", "units", "cache_write", "parts"}
+    {
+        *("price", "account_price", "hold", "estimate", "basis", "units", "cache_write", "parts"),
+        "served",
+    }
 )
 
 

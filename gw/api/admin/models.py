@@ -26,7 +26,8 @@ class BoundChannel(Struct, frozen=True):
 class ModelView(Struct, frozen=True):
     """A served model. `prices`: decimal USD, before the multiplier, as configured.
 
-    `protocols`: the public names of those that reach it without translation.
+    `protocols`: the public names of those that reach it without translation. `chain`: the models
+    that serve it, if it is a chain.
     """
 
     id: str
@@ -42,6 +43,7 @@ class ModelView(Struct, frozen=True):
     capabilities: list[str]
     protocols: list[str]
     channels: list[BoundChannel]
+    chain: list[str]
 
 
 async def list_models(call: AdminCall) -> Page[ModelView]:
@@ -82,6 +84,7 @@ def _model(call: AdminCall, model: ModelSpec) -> ModelView:
             BoundChannel(binding.channel_id, binding.upstream_model or model.id)
             for binding in model.bindings
         ],
+        chain=[step.id for step in model.chain],
     )
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from actors.wallet.pricing import Billable
 from channels.conversation import (
     MEMBERS,
     NAME_CHARACTERS_MAX,
@@ -23,6 +25,7 @@ from channels.credentials import Pairs
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.dialects.responses.dialect import DIALECT as RESPONSES
+from channels.registry import ModelSpec
 from channels.translation.paths import upstream_protocols
 from gw.api.attribution import CONVERSATION_HEADERS, conversation_in
 from gw.api.call_spans import begin_span
@@ -33,6 +36,7 @@ from gw.api.response_writer import HandlerWriter
 from gw.calls.billable import billed_by, refuse_advisor
 from gw.calls.builtin_tools import lacking_tool
 from gw.calls.call import ResponseWriter
+from gw.calls.chain import Chain
 from gw.calls.chat_request import ChatCall, ChatClientRequest
 from gw.calls.stream_events import Framing, SseFraming
 from gw.errors import TOOL_NOT_SUPPORTED, GatewayError
@@ -94,9 +98,15 @@ def converse(
         pin = f"{principal.account_id}/{conversation}"  # an account can only use its own pins
     started = services.clock.monotonic()
     reached = upstream_protocols(protocol, current.config.translations) if address is None else ()
-    if tools:
-        refuse_advisor(model, tools)
-        _refuse_tools(call, dialect, tools, reached)
+    chain, billable = None, None
+    if model.chain:
+        served = services.chat_calls.served_models
+        models = model.chain if pin is None else served.order(model, pin, started)
+        billed = partial(_billed, call, dialect, request, body, reached)
+        chain = Chain.of(model, models, call.agreed, billed)
+        model = replace(model, chain=tuple(one.model for one in chain.steps.values()))
+    else:
+        billable = _billed(call, dialect, request, body, reached, model)
     chat_call = ChatCall(
         facts=call.facts(),
         model=model,
@@ -123,7 +133,8 @@ def converse(
             address=address,
         ),
         started=started,
-        billable=billed_by(model, request.parameters, body),
+        billable=billable,
+        chain=chain,
         tools=tools,
         tools_protocol=dialect.family.tools_over,
         framing=framing or _PASSED_ON,
@@ -133,13 +144,32 @@ def converse(
     return services.chat_calls.run_call(chat_call, writer or HandlerWriter(handler))
 
 
+def _billed(
+    call: ModelCall,
+    dialect: ChatDialect,
+    request: ParsedChatRequest,
+    body: bytes,
+    reached: Sequence[str],
+    model: ModelSpec,
+) -> Billable | None:
+    """Return what a request is billed by at a model. Raises GatewayError: it lacks something."""
+    if tools := request.builtin_tools:
+        refuse_advisor(model, tools)
+        _refuse_tools(call, dialect, tools, reached, model)
+    return billed_by(model, request.parameters, body)
+
+
 def _refuse_tools(
-    call: ModelCall, dialect: ChatDialect, tools: Sequence[str], reached: Sequence[str]
+    call: ModelCall,
+    dialect: ChatDialect,
+    tools: Sequence[str],
+    reached: Sequence[str],
+    model: ModelSpec,
 ) -> None:
     """Refuse a tool that no channel of the model has, before anything is held."""
     lacking = lacking_tool(
         tools,
-        call.model,
+        model,
         call.handler.services.current.registry.channels,
         protocol=dialect.protocol,
         run_over=dialect.family.tools_over or dialect.protocol,

@@ -130,6 +130,7 @@ def gateway_pairs(
         **_attributed(record),
         **_correction(record),
         **_route(record, redact),
+        **_chain(detail),
         **_translation(detail),
         **_budget(detail),
         **_money(record, credits_per_usd),
@@ -225,6 +226,18 @@ def _attempts(record: CallRecord, order: list[str], redact: Callable[[str], str]
             error = failed[number - 1]
             line += f": {error['error_code']}: {redact(error['error_message'])}"
         facts[f"attempt_{number}"] = line
+    return facts
+
+
+def _chain(detail: Mapping[str, Any]) -> dict[str, str]:
+    """Return which models of a chain were tried, which one served, and which ones were skipped."""
+    models = enumerate(detail.get("chain", ()), start=1)
+    facts = {f"attempt_{number}_model": model for number, model in models}
+    if "served" in detail:
+        facts["served_model"] = detail["served"]
+    if "skipped" in detail:
+        skipped = detail["skipped"].items()
+        facts["skipped"] = "; ".join(f"{model}: {', '.join(lost)}" for model, lost in skipped)
     return facts
 
 

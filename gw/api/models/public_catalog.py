@@ -68,6 +68,15 @@ class CatalogEntry(TypedDict):
             ),
         ]
     ]
+    chain: NotRequired[
+        Annotated[
+            list[str],
+            Meta(
+                description="Of a chain: the ids of the models that serve it, the first preferred;"
+                " a call is charged at the price of the one that served."
+            ),
+        ]
+    ]
     price_multiplier: NotRequired[
         Annotated[str, Meta(description="By which prices are multiplied, if that is not 1.")]
     ]
@@ -111,7 +120,11 @@ def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
     for binding in model.bindings:
         channel = registry.channels[binding.channel_id]
         spoken |= channel.spoken(binding.upstream_model or model.id)
-    return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
+    return [
+        PUBLIC_NAMES[protocol]
+        for protocol in CHAT_PROTOCOLS
+        if protocol in spoken and model.is_served_on(protocol)
+    ]
 
 
 def _entry(registry: Registry, model: ModelSpec) -> CatalogEntry:
@@ -130,6 +143,8 @@ def _entry(registry: Registry, model: ModelSpec) -> CatalogEntry:
     units = {name: _unit_price(getattr(model.price, name)) for name in UNIT_PRICES}
     if any(units.values()):
         entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
+    if model.chain:
+        entry["chain"] = [step.id for step in model.chain]
     if model.multiplier != 1:
         entry["price_multiplier"] = format(model.multiplier, "f")
     return entry

@@ -12,6 +12,7 @@ from gw.api.chat.counting import HEADER as TOKEN_COUNT
 from gw.api.reference.operation import Parameter, Schema, in_header
 from gw.budgets import ceiling
 from gw.calls import attribution
+from gw.calls.chain import HEADER as CHAIN
 from gw.idempotency import guard
 from gw.idempotency.claim import HEADER as IDEMPOTENCY_KEY
 from gw.idempotency.claim import KEY_CHARACTERS_MAX
@@ -47,7 +48,13 @@ HEADERS: Mapping[str, tuple[str, Schema]] = MappingProxyType(
             _TEXT,
         ),
         "X-Protocol-Warning": (
-            "What the translation dropped, separated by `; `; absent if nothing.",
+            "What the translation dropped, separated by `; `; of a chain, `skipped MODEL: …` before"
+            " it for each model that would have lost these members; absent if nothing.",
+            _TEXT,
+        ),
+        CHAIN: (
+            "Of a chain: the model that responded, by which the call is charged; percent-encoded"
+            " where its id is not ASCII.",
             _TEXT,
         ),
         TOKEN_COUNT: (
@@ -75,7 +82,7 @@ HEADERS: Mapping[str, tuple[str, Schema]] = MappingProxyType(
 )
 ACCOUNT_LIMITS = tuple(name for name in HEADERS if name.endswith(("-requests", "-concurrency")))
 KEY_RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
-TRANSLATED = ("X-Protocol-Translation", "X-Protocol-Warning")
+TRANSLATED = ("X-Protocol-Translation", "X-Protocol-Warning", CHAIN)
 
 IDEMPOTENCY = in_header(
     IDEMPOTENCY_KEY,

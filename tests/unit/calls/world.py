@@ -38,6 +38,7 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec, Registry
 from gw.calls.call import Call, ClientGone
+from gw.calls.chain import Chain
 from gw.calls.chat_request import ChatCall, ChatClientRequest, UpstreamPlan
 from gw.calls.media_calls import PieceCall
 from gw.calls.stream_events import Framing
@@ -304,9 +305,13 @@ class PlannedRequest(ChatClientRequest):
     plan: Plan | None = None
 
     async def plan_for(
-        self, candidate: Candidate, channel: ChannelSpec, pin: str | None = None
+        self,
+        candidate: Candidate,
+        channel: ChannelSpec,
+        pin: str | None = None,
+        chain: Chain | None = None,
     ) -> UpstreamPlan:
-        made = await super().plan_for(candidate, channel, pin)
+        made = await super().plan_for(candidate, channel, pin, chain)
         return made if self.plan is None else self.plan(made.request)
 
 
