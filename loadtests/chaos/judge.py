@@ -134,18 +134,19 @@ class Terms:
     forgets: bool = False
 
 
+# The calls of one fault, and what may come of them.
+Part = tuple[Sequence[Call], Terms]
+
+
 def judge(
-    calls: Sequence[Call],
-    book: Book,
-    served: Mapping[int, int],
-    terms: Terms,
-    *,
-    strangers: int = 0,
+    parts: Sequence[Part], book: Book, served: Mapping[int, int], *, strangers: int = 0
 ) -> Verdict:
     """Lay what clients saw beside what was written and what the upstream served."""
+    calls = [call for part, _ in parts for call in part]
+    terms_of = [terms for part, terms in parts for _ in part]
     verdict = Verdict(outcomes=Counter(call.outcome for call in calls))
     ids = _ids(calls, book)
-    for at, call in enumerate(calls):
+    for at, (call, terms) in enumerate(zip(calls, terms_of, strict=True)):
         for breach in _of_call(call, ids.get(at), book, served, terms, verdict):
             verdict.breaches.append(f"call {call.number} ({call.kind}, {call.outcome}): {breach}")
     _of_ledger(book, verdict)

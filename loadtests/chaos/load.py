@@ -39,7 +39,7 @@ class Load:
         self.leave_ratio = 0.0  # of the calls whose clients leave, however far they have come
 
     def start(self) -> None:
-        """Let calls come from now on."""
+        """Let calls come from now on, the first time or once more."""
         self._coming = asyncio.create_task(self._come())
 
     async def end(self) -> None:
@@ -51,8 +51,8 @@ class Load:
             done, _ = await asyncio.wait(self._tasks)
             for task in done:
                 task.result()
-        for connection in self._idle:
-            await connection.close()
+        while self._idle:
+            await self._idle.pop().close()
 
     async def until_well(self, since: float) -> float | None:
         """Wait until calls begun after that moment are answered one after the other.

@@ -73,7 +73,7 @@ def kills(
         await asyncio.gather(*ends)
 
     fault = Fault(strike=strike, may=frozenset({"unanswered", "cut", "refused"}), forgets=True)
-    result = asyncio.run(run("kills", fault, seed=seed, rate=rate, seconds=0))
+    result = asyncio.run(run({"kills": fault}, seed=seed, rate=rate, seconds=0))
     found = result.verdict
     print(
         f"{len(served_after)} of {kills} kills under {result.calls} calls:"
@@ -120,7 +120,7 @@ def pause(seconds: float = 5.0, rate: float = 40.0, least: float = 0.0, seed: in
         await last(strike, "after")
 
     fault = Fault(strike=strike, may=frozenset({"refused"}))
-    result = asyncio.run(run("pause", fault, seed=seed, rate=rate, seconds=seconds))
+    result = asyncio.run(run({"pause": fault}, seed=seed, rate=rate, seconds=seconds))
     rates = {name: _print_stretch(name, calls, *times) for name, times in stretches.items()}
     share = rates["paused"] / rates["before"] if rates["before"] else 0.0
     found = result.verdict

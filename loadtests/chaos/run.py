@@ -1,4 +1,4 @@
-"""Faults under load: one from its start to its verdict, and the table of all (`./ops/chaos`)."""
+"""Faults under load: from their start to their verdict, and the table of all (`./ops/chaos`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from loadtests.chaos.calls import Call
 from loadtests.chaos.faults import FAULTS, Broken, Fault, Strike
 from loadtests.chaos.judge import (
+    Part,
     Verdict,
     called_leases,
     judge,
@@ -51,15 +52,18 @@ COMMAND_LINES = ("ready ", "error: ")
 
 @dataclass
 class Result:
-    """What became of a fault. `well_after`: seconds, None when calls never were answered again."""
+    """What became of a fault, or of several on one gateway: of times the longest, in seconds.
+
+    `well_after`: None when calls never were answered again.
+    """
 
     name: str
     verdict: Verdict = field(default_factory=Verdict)
     calls: int = 0
     open_holds: int = 0
     leaked_slots: int = 0
-    well_after: float | None = None
-    quiet_after: float | None = None
+    well_after: float | None = 0.0
+    quiet_after: float | None = 0.0
     log: Sequence[str] = ()
 
     @property
@@ -68,34 +72,30 @@ class Result:
         return not self.verdict.breaches
 
 
-async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float) -> Result:
-    """Strike once, on a gateway of its own."""
+async def run(faults: Mapping[str, Fault], *, seed: int, rate: float, seconds: float) -> Result:
+    """Strike once with each, one after the other, on a gateway of their own.
+
+    They last so many `seconds` each, 0: as long as each does by itself. The gateway is that of the
+    first.
+    """
+    first = next(iter(faults.values()))
+    name = ", ".join(faults)
     rng = random.Random(f"{seed} {name}")
     result = Result(name)
     breaches: list[str] = []
-    async with running(seed, **fault.settings()) as stack:
+    parts: list[Part] = []
+    async with running(seed, **first.settings()) as stack:
         clock = WrongClock(stack.folder / "clock")
         stack.environ = clock.environ
-        stack.log_file = stack.folder / "gw.log" if fault.logs_to_file else None
+        stack.log_file = stack.folder / "gw.log" if first.logs_to_file else None
         await stack.start()
         try:
             load = Load(stack.port, [tenant.key for tenant in stack.tenants], rng, rate)
-            load.start()
-            await asyncio.sleep(BEFORE_SECONDS)
-            try:
-                await fault.strike(Strike(stack, load, seconds, rng, clock))
-            except (Broken, NotReady) as broken:
-                breaches.append(str(broken))
-            result.well_after = await load.until_well(time.monotonic())
-            if fault.opens and (left := await _left_open(stack)):
-                breaches.append(f"after {CLOSED_SECONDS:g} s still open: {', '.join(left)}")
-            await load.end()
-            try:
-                await _grow_quiet(stack, result)
-                if called := await asyncio.to_thread(called_leases, stack.database_url):
-                    breaches.append(f"{called} leases called back and not returned")
-            except OSError as error:
-                breaches.append(f"the gateway is not to be reached: {error!r}")
+            for fault in faults.values():
+                before = len(load.calls)
+                strike = Strike(stack, load, seconds or fault.seconds or SECONDS, rng, clock)
+                breaches += await _struck(fault, strike, result)
+                parts.append((load.calls[before:], fault.terms))
             code = await stack.gateway.stop()
         finally:
             stack.gateway.close()
@@ -103,9 +103,7 @@ async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float
             breaches.append(f"the gateway ended with {code}")
         requests = await asyncio.to_thread(stack.upstream.requests, REQUESTS_KEPT)
         book = await asyncio.to_thread(read_book, stack.database_url)
-        result.verdict = judge(
-            load.calls, book, served(requests), fault.terms, strangers=load.strangers
-        )
+        result.verdict = judge(parts, book, served(requests), strangers=load.strangers)
         result.calls = len(load.calls)
         breaches += await asyncio.to_thread(verify, stack)
         result.log = _log(stack)
@@ -118,6 +116,34 @@ async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float
         breaches.append(f"calls are not answered again: {_last_refused(load.calls)}")
     result.verdict.breaches[:0] = breaches
     return result
+
+
+async def _struck(fault: Fault, strike: Strike, result: Result) -> list[str]:
+    """Strike under load, and wait until nothing of it is left; the promises that it breaks."""
+    stack, load = strike.stack, strike.load
+    breaches: list[str] = []
+    load.start()
+    await asyncio.sleep(BEFORE_SECONDS)
+    try:
+        await fault.strike(strike)
+    except (Broken, NotReady) as broken:
+        breaches.append(str(broken))
+    result.well_after = _longer(result.well_after, await load.until_well(time.monotonic()))
+    if fault.opens and (left := await _left_open(stack)):
+        breaches.append(f"after {CLOSED_SECONDS:g} s still open: {', '.join(left)}")
+    await load.end()
+    try:
+        await _grow_quiet(stack, result)
+        if called := await asyncio.to_thread(called_leases, stack.database_url):
+            breaches.append(f"{called} leases called back and not returned")
+    except OSError as error:
+        result.quiet_after = None
+        breaches.append(f"the gateway is not to be reached: {error!r}")
+    return breaches
+
+
+def _longer(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else max(one, other)
 
 
 async def _left_open(stack: Stack) -> list[str]:
@@ -137,17 +163,20 @@ async def _grow_quiet(stack: Stack, result: Result) -> None:
     """Wait until nothing is held or in flight, and note what is after so long."""
     since = time.monotonic()
     while True:
-        result.open_holds = len(await asyncio.to_thread(open_holds, stack.database_url))
+        held = len(await asyncio.to_thread(open_holds, stack.database_url))
         page = await stack.page()
         leases = [CONCURRENCY - free for free in await stack.free_places()]
-        result.leaked_slots = int(
+        slots = int(
             page.total("gw_channel_slots_in_use") + page.total("gw_calls_in_flight") + sum(leases)
         )
         seconds = time.monotonic() - since
-        if not result.open_holds and not result.leaked_slots:
-            result.quiet_after = seconds
+        if not held and not slots:
+            result.quiet_after = _longer(result.quiet_after, seconds)
             return
         if seconds > QUIET_SECONDS:
+            result.quiet_after = None
+            result.open_holds = max(result.open_holds, held)
+            result.leaked_slots = max(result.leaked_slots, slots)
             return
         await asyncio.sleep(0.5)
 
@@ -229,12 +258,14 @@ def chaos(
     seed: int = 1,
     write: Path | None = None,
     logs: Path | None = None,
+    together: bool = False,
 ) -> bool:
     """Strike with the faults that are named, or all; whether every promise was kept.
 
-    `--seconds` are of each fault (6, a paused server's 20), `--logs` is a folder for what the
-    gateways log, `--write` the file of the table; that of all faults is `loadtests/chaos.md`. What
-    a fault does stands in `loadtests/README.md`; `--only ?` lists them.
+    Each has a gateway of its own; with `--together` they strike one after the other on one, which
+    is one row. `--seconds` are of each fault (6, a paused server's 20), `--logs` is a folder for
+    what the gateways log, `--write` the file of the table; that of all faults is
+    `loadtests/chaos.md`. What a fault does stands in `loadtests/README.md`; `--only ?` lists them.
     """
     if unknown := sorted({*only} - FAULTS.keys()):
         raise SystemExit(f"--only: no {', '.join(unknown)}, but {', '.join(FAULTS)}")
@@ -242,10 +273,11 @@ def chaos(
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     print(*lines, sep="\n", flush=True)
     broken = 0
-    for name in only or FAULTS:
-        fault = FAULTS[name]
-        lasts = seconds or fault.seconds or SECONDS
-        result = asyncio.run(run(name, fault, seed=seed, rate=rate, seconds=lasts))
+    chosen = {name: FAULTS[name] for name in only or FAULTS}
+    if together and len({(one.settings, one.logs_to_file) for one in chosen.values()}) > 1:
+        raise SystemExit("--together: some of these faults need a gateway with other settings")
+    for faults in [chosen] if together else [{name: fault} for name, fault in chosen.items()]:
+        result = asyncio.run(run(faults, seed=seed, rate=rate, seconds=seconds))
         lines.append(f"| {' | '.join(map(str, cells(result).values()))} |")
         print(lines[-1], flush=True)
         for breach in shown(result.verdict.breaches):
@@ -256,6 +288,7 @@ def chaos(
         broken += not result.is_kept
     if write or not only:
         given = ["--only", *only] if only else []
+        given += ["--together"] if together else []
         given += ["--seconds", f"{seconds:g}"] if seconds else []
         command = " ".join(["./ops/chaos", *given, "--rate", f"{rate:g}", "--seed", str(seed)])
         page = [
@@ -270,7 +303,7 @@ def chaos(
             "",
         ]
         (write or TABLE).write_text("\n".join(page), encoding="utf-8")
-    print(f"{len(lines) - 2} faults, {broken} of them broke a promise")
+    print(f"{len(lines) - 2} rows, {broken} of them with a broken promise")
     return not broken
 
 

@@ -65,7 +65,7 @@ def test_a_run_over_a_network_has_its_delay_or_says_why_there_is_none(tmp_path: 
     assert min(medians) >= 1.0  # there and back over two cables
 
 
-CHAOS_SECONDS = 240  # of a machine that has other work
+CHAOS_SECONDS = 600  # of a machine that has other work
 
 
 FAULTS = [
@@ -78,12 +78,11 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_fault_under_load_loses_nothing(fault: str, tmp_path: Path) -> None:
+def test_faults_under_load_lose_nothing(tmp_path: Path) -> None:
     table = tmp_path / "table.md"
-    command = [sys.executable, "-m", "loadtests", "chaos", "--only", fault, "--seconds", "2"]
+    command = [sys.executable, "-m", "loadtests", "chaos", "--only", *FAULTS, "--together"]
     done = subprocess.run(
-        [*command, "--write", str(table)],
+        [*command, "--seconds", "2", "--write", str(table)],
         capture_output=True,
         text=True,
         timeout=CHAOS_SECONDS,
@@ -93,7 +92,8 @@ def test_fault_under_load_loses_nothing(fault: str, tmp_path: Path) -> None:
     lines = [line for line in table.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
     head, _, row = ([field.strip() for field in line.split("|")[1:-1]] for line in lines)
     result = dict(zip(head, row, strict=True))
-    assert (result["fault"], result["wrong"], result["promises"]) == (fault, "nothing", "kept")
+    expected = (", ".join(FAULTS), "nothing", "kept")
+    assert (result["fault"], result["wrong"], result["promises"]) == expected
     assert int(result["calls"]) >= int(result["answered"]) > 0
 
 

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from loadtests.chaos import calls
 from loadtests.chaos.calls import Call, KindName
-from loadtests.chaos.judge import Book, Entries, Row, Terms, Verdict, judge
+from loadtests.chaos.judge import Book, Entries, Part, Row, Terms, Verdict, judge
 from loadtests.rig.response import Response
 
 FINISHED = {"stream": b"data: [DONE]\n\n", "messages": b"event: message_stop\n"}
@@ -50,8 +50,11 @@ class Case:
         return f"{number:032x}"
 
     def judged(self, terms: Terms | None = None, *, strangers: int = 0) -> Verdict:
+        return self.judged_in([(self.calls, terms or Terms())], strangers=strangers)
+
+    def judged_in(self, parts: Iterable[Part], *, strangers: int = 0) -> Verdict:
         book = Book(self.entries, self.rows, self.open_holds, self.keys, {})
-        return judge(self.calls, book, self.served, terms or Terms(), strangers=strangers)
+        return judge(list(parts), book, self.served, strangers=strangers)
 
 
 @pytest.fixture
@@ -141,6 +144,15 @@ def test_refusal_is_clean_only_with_a_word_that_can_be_read_and_the_time_to_come
     assert "without an error" in case.judged(may).breaches[0]
     refused(case.calls[0], 500)
     assert "status 500" in case.judged(may).breaches[0]
+
+
+def test_each_call_is_judged_by_the_terms_of_its_own_fault(case: Case) -> None:
+    changed(case, 1, status="rejected", cost_nano_usd=0)
+    refused(case.calls[0], retry_after="1")
+    terms = [Terms(may=frozenset({"refused"})), Terms()]
+    parts = [case.calls[:1], case.calls[1:]]
+    assert not case.judged_in(zip(parts, terms, strict=True)).breaches
+    assert case.judged_in(zip(parts, reversed(terms), strict=True)).breaches
 
 
 def test_process_that_was_killed_may_have_forgotten_but_for_what_has_a_key(case: Case) -> None:
