@@ -21,13 +21,13 @@ def files(*folders: str, suffix: str | None = None) -> Iterator[Path]:
                 yield path
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Yield name and text of every text file that belongs to the project."""
+@cache
+def texts() -> tuple[tuple[str, str], ...]:
+    """Return name and text of every text file that belongs to the project."""
     # In a worktree of git `.git` is a file, which names the folder of the repository.
     top = (path for path in sorted(ROOT.iterdir()) if path.is_file() and path.name != ".git")
-    for path in (*top, *files(*FOLDERS)):
-        if path.suffix in TEXTS:
-            yield name_of(path), path.read_text(encoding="utf-8")
+    paths = (path for path in (*top, *files(*FOLDERS)) if path.suffix in TEXTS)
+    return tuple((name_of(path), path.read_text(encoding="utf-8")) for path in paths)
 
 
 def name_of(path: Path) -> str:

@@ -23,7 +23,8 @@ def unused(candidates: Iterator[Path], users: list[Path]) -> list[str]:
         if importers.get(module, set()) - {path}:
             continue
         is_run = re.compile(rf"(?<![\w.]){re.escape(module)}(?![\w.])(?! import)")
-        if not any(is_run.search(text) for name, text in named.items() if name != name_of(path)):
+        others = (text for name, text in named.items() if name != name_of(path) and module in text)
+        if not any(map(is_run.search, others)):
             dead.append(name_of(path))
     return dead
 

@@ -270,8 +270,7 @@ async def test_check_config_asks_the_embedded_database_only_while_it_runs(embedd
     assert not is_running(var)
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize(("processes", "host"), [("1", "localhost"), ("2", "127.0.0.1")])
 def test_address_in_use_is_named_with_its_key_before_a_database_is_made(
     embedded: Path, processes: str, host: str
 ) -> None:

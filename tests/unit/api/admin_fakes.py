@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -73,7 +74,7 @@ class AdminWorld:
             self.routes,
             cast(AdminServices, self),
             limiter=self.limiter,
-            description=lambda: description(self.routes),
+            description=cache(partial(description, self.routes)),
             metrics=self.metrics,
         )
 

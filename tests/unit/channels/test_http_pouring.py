@@ -27,7 +27,7 @@ class Bucket(Sink):
 
     def __init__(self, holds: Callable[[bytes], asyncio.Future[None] | None]) -> None:
         self._holds = holds
-        self.taken = b""
+        self.taken = bytearray()
         self.is_full = False
 
     def has(self, pieces: bytes) -> bool:
@@ -97,7 +97,6 @@ async def test_what_waits_already_comes_first_and_what_is_left_stays() -> None:
         assert await response.read(100) == b"fourth"
 
 
-@pytest.mark.long
 async def test_sink_that_does_not_keep_up_stops_the_upstream() -> None:
     async with pouring() as (response, peer):
         go_on: asyncio.Future[None] = asyncio.get_running_loop().create_future()

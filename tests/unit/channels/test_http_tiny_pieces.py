@@ -15,7 +15,7 @@ from tests.unit.channels.test_http_every_cut import NoOwner, SlowLine
 
 pytestmark = pytest.mark.long
 
-BODY_BYTES = 4 * 1024 * 1024
+BODY_BYTES = 1024 * 1024
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % BODY_BYTES
 
 

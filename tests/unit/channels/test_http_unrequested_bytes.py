@@ -61,8 +61,8 @@ class BlockingServer:
 
     def serve(self, data: bytes) -> None:
         """Read a request, and answer it with this."""
-        read = bytearray()
-        while not read.endswith(b"\r\n\r\n" + bytes(self.request.body)):
+        read, end = bytearray(), b"\r\n\r\n" + bytes(self.request.body)
+        while len(read) < len(end) or not read.endswith(end):
             piece = self._peer.recv(65536)
             assert piece
             read += piece

@@ -338,8 +338,8 @@ def test_ordinary_text_stays(text: str) -> None:
     "\\",
     "AIza",
 )
-def test_megabyte_of_repetitions_is_masked_in_one_pass(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
+def test_long_text_of_repetitions_is_masked_in_one_pass(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
     # A pattern that looks at the rest of the text from each place would not come back.
     masked = redact(text)
     assert redact(masked) == masked

@@ -22,6 +22,16 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(held, (*path, index))
 
 
+def kind(value: Any, path: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What places of the same kind share: the names on the way, and the types of what has them."""
+    steps = []
+    for step in path:
+        stated = value.get("type") if isinstance(value, dict) else None
+        steps.append((str(stated), step if isinstance(step, str) else "[]"))
+        value = value[step]
+    return tuple(steps)
+
+
 def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
     """The body with another value in one place."""
     if not path:
