@@ -20,6 +20,7 @@ from actors import circuit_breaker
 from actors.actor import Actor
 from actors.clock import Clock
 from actors.mailbox import ActorStopped
+from channels.data_promise import DataDemand
 from channels.registry import ChannelSpec
 from metrics.prometheus import Metrics
 
@@ -47,9 +48,10 @@ class ChannelLease(Struct, eq=False):
 
 
 class Denied(Struct, frozen=True):
-    """No lease: all slots are taken, the breaker is open, or an operator has withdrawn it."""
+    """No lease: all slots are taken, the breaker is open, an operator has withdrawn the channel, or
+    it does not promise what the call demands for its data."""
 
-    reason: Literal["full", "open", "withdrawn"]
+    reason: Literal["full", "open", "withdrawn", "data"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +122,16 @@ class ChannelActor(Actor[ChannelMessage]):
         is_free = self.in_use < self._limit
         return is_free and self.health.may_lease(self.clock.monotonic())
 
-    def acquire(self) -> ChannelLease | Denied:
-        """Request a lease. Raises ActorStopped."""
+    def keeps(self, demand: DataDemand | None) -> bool:
+        """Whether the channel promises what a call demands for its data."""
+        return demand is None or demand.is_kept_by(self.spec.data_promise)
+
+    def acquire(self, demand: DataDemand | None = None) -> ChannelLease | Denied:
+        """Request a lease for a call with this demand. Raises ActorStopped."""
         if not self.mailbox.is_free:
             self._catch_up()
+        if demand is not None and not self.keeps(demand):
+            return Denied("data")
         is_probe = self.health.state != "closed"
         if is_probe and not self.health.may_lease(self.clock.monotonic()):
             return Denied("open")
@@ -156,14 +164,14 @@ class ChannelActor(Actor[ChannelMessage]):
         if health is not self.health:
             self._become(health)
 
-    def try_trial(self) -> ChannelLease | None:
+    def try_trial(self, demand: DataDemand | None = None) -> ChannelLease | None:
         """Request a trial of the channel; None during a rest. Raises ActorStopped."""
         if not self.mailbox.is_free:
             self._catch_up()
         if self.health.state == "closed" or self.spec.ring.is_aside:
             return None
         now = self.clock.monotonic()
-        lease = self.acquire() if self.health.may_try(now) else None
+        lease = self.acquire(demand) if self.health.may_try(now) else None
         if not isinstance(lease, ChannelLease):
             return None
         self.health = circuit_breaker.tried(self.health, now, self.spec.health)

@@ -2,8 +2,9 @@
 
 A full or open channel is passed over, which is no attempt. A channel whose key was refused and
 that has another key is tried once more after all others; one whose key was throttled, at once, and
-channels without a key that is left are passed over from then on. The call decides what to do with
-a lease, and whether another channel may be tried after a failure (`gw/calls/attempts.py`).
+channels without a key that is left are passed over from then on. So is, always, a channel that
+does not promise what the call demands for its data. The call decides what to do with a lease, and
+whether another channel may be tried after a failure (`gw/calls/attempts.py`).
 
 A call may try a channel whose trial is pending before its turn, if a closed channel precedes it
 and takes the call when the trial fails. The channel must be one that the call could reach within
@@ -25,6 +26,7 @@ from msgspec import Struct
 
 from actors.channel import ChannelActor, ChannelLease, Denied
 from actors.routing import Candidate
+from channels.data_promise import DataDemand
 from channels.errors import CredentialsRefused, Throttled, UpstreamError
 
 # Spec, Limits: channels tried per request.
@@ -46,7 +48,7 @@ class FailoverExhausted(Exception):
     """No channel gave a response. `failed` is empty when none could be tried.
 
     `cooldown_seconds` is how long every one of them stays open; 0 if any may be available at any
-    moment.
+    moment. `demand` is the call's.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class FailoverExhausted(Exception):
         passed_over: Mapping[str, str],
         *,
         cooldown_seconds: float = 0.0,
+        demand: DataDemand | None = None,
     ) -> None:
         super().__init__(f"{len(failed)} tried, {len(passed_over)} passed over")
         self.failed = failed
         self.passed_over = passed_over
         self.cooldown_seconds = cooldown_seconds
+        self.demand = demand
 
 
 class Failover(Struct, eq=False):
@@ -74,6 +78,7 @@ class Failover(Struct, eq=False):
 
     _candidates: Sequence[Candidate]
     _channels: Mapping[str, ChannelActor]
+    _demand: DataDemand | None
     may_try: bool = False
     is_trial: bool = False
     has_hopped: bool = False
@@ -99,7 +104,7 @@ class Failover(Struct, eq=False):
             if len(self._candidates) > 1 and (trial := self._trial()) is not None:
                 return trial
         leased = self._next()
-        if leased is None and self._skipped and not (self.failed or self.passed_over):
+        if leased is None and self._skipped and not (self.failed or self._may_come_back):
             self.takes_losses = True
             self._candidates, self._skipped, self._index = self._skipped, [], 0
             self._visited.clear()
@@ -127,12 +132,18 @@ class Failover(Struct, eq=False):
             if self.has_hopped and not channel.spec.ring.is_ready:
                 self.passed_over[channel_id] = "resting"
                 continue
-            lease = channel.acquire()
+            lease = channel.acquire(self._demand)
             if not isinstance(lease, Denied):
                 return candidate, lease
             self.passed_over[channel_id] = lease.reason
-            self._cooldowns.append(channel.cooldown_seconds)
+            if lease.reason != "data":
+                self._cooldowns.append(channel.cooldown_seconds)
         return None
+
+    @property
+    def _may_come_back(self) -> bool:
+        """Whether a channel was passed over that a later call may be granted."""
+        return any(reason != "data" for reason in self.passed_over.values())
 
     def _keep_tries(self) -> None:
         """Put a chain's next model first where no more attempts are left than models follow."""
@@ -149,18 +160,18 @@ class Failover(Struct, eq=False):
     def _trial(self) -> tuple[Candidate, ChannelLease] | None:
         """Lease the candidate that the call tries before its turn; None if no trial is pending."""
         for candidate in self._candidates:
-            channel = self._channels.get(candidate.channel_id)
+            channel = self._kept(candidate.channel_id)
             if channel is not None and channel.health.state != "closed":
                 break
         else:
             return None
         before: list[Candidate] = []
         for candidate in self._candidates:
-            channel = self._channels.get(candidate.channel_id)
+            channel = self._kept(candidate.channel_id)
             if channel is None:
                 continue
             if before and _kind(candidate) == _kind(before[0]):
-                lease = channel.try_trial()
+                lease = channel.try_trial(self._demand)
                 if lease is not None:
                     self.is_trial = True
                     self._candidates = left = list(self._candidates)
@@ -175,11 +186,16 @@ class Failover(Struct, eq=False):
                     break
         return None
 
+    def _kept(self, channel_id: str) -> ChannelActor | None:
+        """Return a channel that is there and keeps the call's demand."""
+        channel = self._channels.get(channel_id)
+        return channel if channel is not None and channel.keeps(self._demand) else None
+
     @property
     def has_next(self) -> bool:
         """Whether another channel could be tried after the present attempt."""
         return len(self.failed) + 1 < TRIES_MAX and any(
-            one.channel_id in self._channels and _place(one) not in self._visited
+            self._kept(one.channel_id) and _place(one) not in self._visited
             for one in self._candidates[self._index :]
         )
 
@@ -224,7 +240,10 @@ class Failover(Struct, eq=False):
         if failed and isinstance(failed[-1].error, CredentialsRefused | Throttled):
             self.failed.pop()
         return FailoverExhausted(
-            failed, self.passed_over, cooldown_seconds=min(self._cooldowns, default=0.0)
+            failed,
+            self.passed_over,
+            cooldown_seconds=min(self._cooldowns, default=0.0),
+            demand=self._demand,
         )
 
 

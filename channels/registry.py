@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
 from channels.authorizers.specs import AuthorizerSpec
+from channels.data_promise import NO_PROMISE, DataPromise
 from channels.families import FAMILIES, MODEL_TYPES
 from channels.http.transport import Transport
 from channels.key_ring import NO_KNOWN, KeyRing, KnownRefusals
@@ -123,6 +124,7 @@ class ChannelSpec:
     takes_cache_key: bool = False
     drops_billing_header: bool = False
     hops_when_throttled: bool = False  # after its 429 another channel or key is tried, once
+    data_promise: DataPromise = NO_PROMISE
     # Derived at the first use, by the function or object that derives it: `Address.request`,
     # `authorizer_of`, `redaction_of`, and `addressed` of media.
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -277,6 +279,11 @@ class Registry:
     def resolve(self, model_id: str) -> ModelSpec | None:
         """Find a model by its id or an alias, exactly as written (reference 4.1)."""
         return self._by_name.get(model_id)
+
+    def promises(self, model: ModelSpec) -> list[DataPromise]:
+        """Return what the model's channels promise for data, each once; empty ones for none."""
+        bound = (self.channels[binding.channel_id] for binding in model.bindings)
+        return list(dict.fromkeys(channel.data_promise for channel in bound))
 
     def is_spoken(self, model: ModelSpec, protocol: str) -> bool:
         """Whether a model is for this endpoint, and one of its channels speaks its protocol."""

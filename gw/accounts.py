@@ -36,6 +36,16 @@ class _NamedAndLimited:
         int | None,
         Setting(kinds.COUNT, "requests at a time", option="concurrency", none="any", verb="limits"),
     ] = None
+    data_demand: Annotated[
+        str | None,
+        Setting(
+            kinds.DEMAND,
+            "what channels must promise for its data",
+            option="data",
+            form="data",
+            none="nothing",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

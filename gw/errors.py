@@ -188,6 +188,12 @@ def unserved(what: str, serving: Sequence[str] = (), *, param: str | None = None
     return GatewayError(NO_CHANNEL_AVAILABLE, message, param=param, headers=NO_RETRY)
 
 
+def unkept(demand: str) -> GatewayError:
+    """Return the 503 where no channel promises what is demanded for data: a retry is useless."""
+    message = f"No channel of this model keeps what is demanded for data: {demand}."
+    return GatewayError(NO_CHANNEL_AVAILABLE, message, headers=NO_RETRY)
+
+
 def invalid_request(invalid: InvalidRequest) -> GatewayError:
     """Return the client's error for a request that a protocol's reader refused."""
     return GatewayError(

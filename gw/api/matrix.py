@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from actors.routing import Candidate, candidates
+from channels.data_promise import DataPromise
 from channels.families import CHAT_PROTOCOLS, FAMILIES
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec, Registry
 from channels.translation.paths import SETTINGS, TRANSLATIONS, upstream_protocols
@@ -41,10 +42,14 @@ class MatrixCell:
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """Models with the same cells, which are in the order of CHAT_PROTOCOLS."""
+    """Models with the same cells, which are in the order of CHAT_PROTOCOLS.
+
+    `promises`: what their channels promise for data, each once, an empty one for nothing.
+    """
 
     models: tuple[str, ...]
     cells: tuple[MatrixCell, ...]
+    promises: tuple[DataPromise, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,12 @@ class _Idle:
 def compatibility(registry: Registry, translations: Collection[str]) -> list[MatrixRow]:
     """Return the matrix of a configuration, in the file's order, without placeholders."""
     views = {channel_id: _Idle(spec) for channel_id, spec in registry.channels.items()}
-    rows: dict[tuple[MatrixCell, ...], list[str]] = {}
+    rows: dict[tuple[tuple[MatrixCell, ...], tuple[DataPromise, ...]], list[str]] = {}
     for model in registry.models.values():
         if model.callable:
             cells = tuple(_cell(model, name, views, translations) for name in CHAT_PROTOCOLS)
-            rows.setdefault(cells, []).append(model.id)
-    return [MatrixRow(tuple(models), cells) for cells, models in rows.items()]
+            rows.setdefault((cells, tuple(registry.promises(model))), []).append(model.id)
+    return [MatrixRow(tuple(models), *facts) for facts, models in rows.items()]
 
 
 def _cell(

@@ -71,6 +71,7 @@ class MeasuredHandler(ApiHandler):
             model=call.model,
             cap_nano_usd=self.principal.spend_cap_nano_usd if self.is_billed else None,
             spender=call.spender(),
+            demand=call.demand,
             bill=bill,
             cheaper=cheaper,
             span=begin_span(self, call.model, attributes),

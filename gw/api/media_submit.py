@@ -172,6 +172,7 @@ class MediaSubmit:
             model=call.model,
             cap_nano_usd=handler.principal.spend_cap_nano_usd,
             spender=call.spender(),
+            demand=call.demand,
             bill=bill,
             cheaper=cheaper,
             job=job,

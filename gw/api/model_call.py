@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from actors.wallet.attribution import NOBODY, Attribution
 from actors.wallet.messages import CallFacts
+from channels.data_promise import strictest
 from channels.dialects.dialect import Dialect
 from channels.dialects.multipart import FormRequest
 from channels.errors import InvalidRequest
@@ -28,6 +29,7 @@ from gw.api.attribution import attribution_in, with_body
 from gw.api.handler import ApiHandler
 from gw.budgets import ceiling
 from gw.budgets.node import Spender
+from gw.calls import data_demand
 from gw.calls.offloading import offloaded
 from gw.keys.principal import Principal
 from metrics.log_redaction import redact
@@ -43,22 +45,26 @@ class ModelCall:
 
     `weight`: the number of values in the body (`channels/json/weight.py`). `model` and `detail` are
     set once the model is found; `detail` is the row's detail of the request. `agreed`: of a chain,
-    the agreements that the prices of its models are of.
+    the agreements that the prices of its models are of. `demand`: what key, account and header
+    demand for its data.
     """
 
-    __slots__ = ("_ceiling", "_said", "agreed", "detail", "handler", "model", "weight")
+    __slots__ = ("_ceiling", "_said", "agreed", "demand", "detail", "handler", "model", "weight")
 
     detail: dict[str, Any]
     model: ModelSpec
 
     def __init__(self, handler: ApiHandler) -> None:
-        """Raises GatewayError for headers that do not say for whom the call is, or its ceiling."""
+        """Raises GatewayError for malformed headers of the call."""
         self.handler = handler
         self.weight = weight_of(handler.request.body)
         self._said, self._ceiling = NOBODY, None
         self.agreed: Mapping[str, str] = {}
+        headers, self.demand = handler.request.headers, handler.principal.demand
+        if data_demand.HEADER in headers:
+            own = data_demand.read_header(headers.get_list(data_demand.HEADER))
+            self.demand = strictest(self.demand, own)
         if handler.is_billed:
-            headers = handler.request.headers
             self._said = attribution_in(headers)
             if ceiling.HEADER in headers:
                 named = headers.get_list(ceiling.HEADER)
@@ -160,6 +166,8 @@ class ModelCall:
         # An unknown name may be any text, even a misplaced key.
         shown = redact(named) if model is None else named
         self.detail = handler.row_detail = {"request": {"model": shown, **parameters}}
+        if self.demand is not None:
+            self.detail["demanded"] = str(self.demand)
         self.model = permitted_model(model, named, principal)
         if principal.prices is not None:
             now = handler.services.clock.now()

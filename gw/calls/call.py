@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from actors.routing import Candidate
 from actors.wallet.messages import CallFacts, NewJob
+from channels.data_promise import DataDemand
 from channels.registry import ModelSpec
 from gw.budgets.node import Spender
 from gw.idempotency.claim import IdempotencyClaim
@@ -71,7 +72,8 @@ class ResponseWriter(Client, Protocol):
 class Call(Struct, frozen=True, kw_only=True):
     """A call that has passed every check except money and channels.
 
-    `spender`: whose budgets it counts for. `detail` collects the receipt of its row. `idempotency`
+    `spender`: whose budgets it counts for. `demand`: what its channel must have promised for its
+    data. `detail` collects the receipt of its row. `idempotency`
     is set when the request has an idempotency key. `cheaper` is the advice in the error of a client
     without enough balance.
     """
@@ -80,6 +82,7 @@ class Call(Struct, frozen=True, kw_only=True):
     model: ModelSpec
     cap_nano_usd: int | None
     spender: Spender
+    demand: DataDemand | None
     span: CallSpan
     started: float  # monotonic seconds
     idempotency: IdempotencyClaim | None = None

@@ -32,6 +32,7 @@ from gw.calls.chain import ServedModels
 from gw.calls.chat_request import ChatCall
 from gw.calls.chat_upstream import ChatUpstream, CompleteResponse
 from gw.calls.counting import TokenCounter
+from gw.calls.data_demand import refuse_unkept
 from gw.calls.keep_alive import EarlyHead, KeepAlives, sign_of_life
 from gw.calls.relay import Relay, StreamedResponse
 from gw.calls.settlement import Billing, Settlement
@@ -93,6 +94,8 @@ class ChatCalls:
             bill = self._bill(call, call.model, call.billable)
         else:
             bill = call.chain.hold(partial(self._bill, call))
+        if call.demand is not None:
+            refuse_unkept(call.demand, channels_for(call, self._channels)[1], self._channels)
         async with self._billing.hold(call, bill, writer) as settlement:
             if self._precharge != "whole_body":
                 left_out = len(call.request.body) - call.request.parsed.content_bytes
@@ -110,7 +113,12 @@ class ChatCalls:
                     self._upstream,
                     call,
                     # A trial would lose a conversation's cache, and tools are sold per use.
-                    Failover(able, self._channels, may_try=not (call.is_named or call.tools)),
+                    Failover(
+                        able,
+                        self._channels,
+                        call.demand,
+                        may_try=not (call.is_named or call.tools),
+                    ),
                     limit,
                 )
             except FailoverExhausted as failure:

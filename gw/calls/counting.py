@@ -2,8 +2,8 @@
 
 A channel of the client's protocol counts, with failover as for chat, at most three attempts; its
 refusal is the client's. If none can (the model is only reached by translation, the upstream has no
-such endpoint, none is available), the count is estimated. An upstream without the endpoint is
-skipped for a while.
+such endpoint, none is available or promises what is demanded for data), the count is estimated. An
+upstream without the endpoint is skipped for a while.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from actors.failover import Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
 from actors.routing import Candidate, candidates
 from channels import errors
+from channels.data_promise import DataDemand
 from channels.dialects.counting import counted_body
 from channels.dialects.error_body import error_members
 from channels.dialects.table import counting_of
@@ -55,6 +56,7 @@ class CountRequest(Struct, frozen=True, kw_only=True):
 
     protocol: str
     model: ModelSpec
+    demand: DataDemand | None
     of_body: OfBody
     own: Mapping[str, str]
     own_headers: tuple[tuple[str, str], ...]
@@ -92,7 +94,9 @@ class TokenCounter:
         if found:
             try:
                 async with asyncio.timeout(COUNT_SECONDS):
-                    body = await self._counted(request, Failover(found, self._channels))
+                    body = await self._counted(
+                        request, Failover(found, self._channels, request.demand)
+                    )
             except (FailoverExhausted, TimeoutError, ActorStopped):
                 body = None
             if body is not None:

@@ -194,10 +194,15 @@ def _message(error: UpstreamError, redactor: Redactor) -> str:
 def _no_channel(failure: FailoverExhausted, serving: Sequence[str]) -> GatewayError:
     if not failure.passed_over:
         return errors.unserved("this model on this protocol", serving)
-    if all(reason == "full" for reason in failure.passed_over.values()):
-        message = "Every channel of this model is busy at the moment. Try again shortly."
+    reasons = set(failure.passed_over.values())
+    if reasons == {"data"}:
+        return errors.unkept(str(failure.demand))
+    demand = failure.demand
+    kept = "" if demand is None else f" that keeps what is demanded for data ({demand})"
+    if reasons <= {"full", "data"}:
+        message = f"Every channel of this model{kept} is busy at the moment. Try again shortly."
     else:
-        message = "No channel of this model is available at the moment. Try again shortly."
+        message = f"No channel of this model{kept} is available at the moment. Try again shortly."
     seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
     headers = {"Retry-After": str(seconds)}
     return GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)

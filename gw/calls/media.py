@@ -23,6 +23,7 @@ from gw.calls import endings, media_calls
 from gw.calls.attempts import Upstream
 from gw.calls.bills import Bill
 from gw.calls.call import Client, ResponseWriter
+from gw.calls.data_demand import refuse_unkept
 from gw.calls.detached import DetachedTasks, DetachedWriter, StayingClient
 from gw.calls.settlement import Billing, Settlement
 from gw.config.live import LiveConfig
@@ -81,12 +82,17 @@ class Media(Generic[C]):
 
     async def _serve(self, call: C, client: Client) -> media_calls.Delivery:
         order = self._order(call)
+        if call.demand is not None:
+            refuse_unkept(call.demand, order, self._channels)
         async with self._billing.hold(call, call.bill, client) as settlement:
             settlement.observer.considered(order)
             attempts = settlement.attempts
             try:
                 result = await attempts.first_result(
-                    self._upstream, call, Failover(order, self._channels), self._limits.begin()
+                    self._upstream,
+                    call,
+                    Failover(order, self._channels, call.demand),
+                    self._limits.begin(),
                 )
             except FailoverExhausted as failure:
                 last = failure.failed[-1].error if failure.failed else None

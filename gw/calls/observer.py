@@ -11,6 +11,8 @@ left out, because every call has one:
   hold           nano-USD held                                integer
   estimate       tokens it was held for                       [input, output]
   budget         which budget refused it, in nano-USD         {id, limit, spent, held, needed}
+  demanded       what key, account and header demanded for its data    "region=eu; retention=0"
+  promised       what the channel tried last promises     the same, where something was demanded
   order          channels considered, in order                [[channel, protocol], …]
   chain          of a chain: the model of each attempt        [id, …]
   served         of a chain: the model that gave the response  its id
@@ -108,6 +110,8 @@ class CallObserver(Struct, eq=False):
         """Record the begin of an attempt; `began` is `CallSpan.now`."""
         call = self.call
         self.channel_id, self.step = candidate.channel_id, candidate.step
+        if call.demand is not None:
+            call.detail["promised"] = str(channel.data_promise)
         self.propagates = channel.propagate_trace
         self.started_at = self.clock.now()
         self.started = self.clock.monotonic()

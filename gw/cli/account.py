@@ -84,7 +84,7 @@ def _verbs() -> Iterator[Verb]:
     yield setting(ACCOUNT, admin.change, _result, with_id, text, verb="limits")
     text = "say below which balances there are events"
     yield setting(ACCOUNT, admin.change, _result, with_id, text, verb="alerts")
-    text = "say which models its agents call; what is not given stays"
+    text = "say which models its agents call, and what it demands for data; the rest stays"
     yield setting(ACCOUNT, admin.change, _result, with_id, text)
     yield Verb(
         "price",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
 
 NO_CHANNEL = "no channel"
+_PROMISED = "promised for data"
 
 
 def add(nouns: Subparsers) -> None:
@@ -68,11 +69,13 @@ def _kinds(registry: Registry) -> list[dict[str, Any]]:
 
 def markdown(rows: Sequence[MatrixRow]) -> str:
     """Format the matrix as a Markdown table."""
-    head = ["Models", *_titles(), "Built-in tools"]
+    promised = [_PROMISED] if _has_promises(rows) else []
+    head = ["Models", *_titles(), "Built-in tools", *promised]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         models = ", ".join(f"`{model}`" for model in row.models)
-        lines.append([models, *(_served_text(cell, mark="`") for cell in row.cells), _tools(row)])
+        cells = [_served_text(cell, mark="`") for cell in row.cells]
+        lines.append([models, *cells, _tools(row), *(promises_text(row) for _ in promised)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -86,6 +89,7 @@ def _text(rows: Sequence[MatrixRow]) -> str:
             "row": number,
             **dict(zip(titles, map(_explained, row.cells), strict=True)),
             "built-in tools": _tools(row),
+            **({_PROMISED: promises_text(row)} if _has_promises(rows) else {}),
         }
         for number, row in enumerate(rows, start=1)
     ]
@@ -125,9 +129,19 @@ def _tools(row: MatrixRow) -> str:
     return ", ".join(names) or "none"
 
 
+def _has_promises(rows: Sequence[MatrixRow]) -> bool:
+    return any(any(row.promises) for row in rows)
+
+
+def promises_text(row: MatrixRow) -> str:
+    """Return what the row's channels promise for data, one after the other."""
+    return ", or ".join(str(one) or "nothing" for one in row.promises) or "nothing"
+
+
 def _record(row: MatrixRow) -> dict[str, Any]:
     return {
         "models": list(row.models),
+        "data": [str(one) for one in row.promises],
         "protocols": {
             PUBLIC_NAMES[protocol]: {
                 "served": cell.served,

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from channels import kinds, registry
+from channels import data_promise, kinds, registry
 from channels.authorizers.specs import AWS_SIGV4
 from channels.credentials import NO_AUTH
 from channels.dialects.address import MODEL
@@ -68,6 +68,19 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """What an upstream promises of the data that it is sent."""
+
+    retention_days: int | None = keys.key(
+        readers.optional(readers.whole(0, data_promise.RETENTION_DAYS_MAX)), None
+    )
+    """It keeps requests and responses for so many days at most; 0: it does not keep them."""
+    region: str | None = keys.key(readers.optional(upstream.data_region()), None)
+    """Where it keeps them and works on them, and nowhere else: a name of your own, such as `eu`,
+    which demands repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
     """The keys of one upstream account."""
 
@@ -114,6 +127,10 @@ class Channel:
     """Who takes its 429: the `client`, or first the `next` channel or key of the model that is not
     throttled, once a call ([when](reference/channels.md#102-when-another-is-tried)). The throttled
     key rests for its `Retry-After`, 60 seconds at most."""
+    data: Data = keys.section(Data)
+    """What its upstream promises of the data that it is sent; what is left out is not promised. A
+    key, an account or a request may demand it
+    ([how](reference/channels.md#107-promises-of-data))."""
     wire: mappings.Section = keys.table(WIRE)
     """The dialect of a protocol, where it is not `plain`: of media this gateway's own API, of
     messages and chat the protocol as its maker has it, which other hosts change."""
@@ -268,6 +285,7 @@ def channel_spec(
         takes_cache_key=one.prompt_cache_key,
         drops_billing_header=one.drop_billing_header,
         hops_when_throttled=one.on_429 == registry.ON_429[1],
+        data_promise=data_promise.DataPromise(one.data.retention_days, one.data.region),
         propagate_trace=one.propagate_trace,
         max_concurrency=one.max_concurrency,
         priority=one.priority,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from channels import credentials
+from channels import credentials, data_promise
 from channels.authorizers.specs import AWS_SIGV4, AZURE_AD, GOOGLE_SERVICE_ACCOUNT
 from channels.dialects.address import MODEL
 from channels.dialects.table import DIALECTS
@@ -164,6 +164,13 @@ def path(*, names_model: bool) -> readers.Reader[str]:
 def region() -> readers.Reader[str]:
     """Read a part of a provider's hosts and paths."""
     return _part("a region, such as us-east-1: letters, digits, dots and -", _REGION)
+
+
+def data_region() -> readers.Reader[str]:
+    """Read the name of a region that a channel promises not to leave."""
+    most = data_promise.REGION_CHARACTERS_MAX
+    allowed = f"a name, such as eu: 1 to {most} characters a-z0-9- that begin with a letter"
+    return _part(allowed, data_promise.REGION)
 
 
 def project() -> readers.Reader[str]:

@@ -30,10 +30,12 @@ class ConsoleModelsHandler(ConsoleHandler):
         comparison: Comparison = await asyncio.to_thread(compare, registry, bundled())
         rows = compatibility(registry, current.config.translations)
         cells = {name: row.cells for row in rows for name in row.models}
+        promises = {model.id: registry.promises(model) for model in shown}
         self.page(
             "models.html",
             protocols=[PUBLIC_NAMES[name] for name in CHAT_PROTOCOLS],
             models=[(model, cells.get(model.id), self._prices(model)) for model in shown],
+            promises=promises if any(map(any, promises.values())) else {},
             next_start=start + MODELS_PAGE if len(models) > start + MODELS_PAGE else None,
             differing=comparison.differing[:MODELS_PAGE],
             dated=bundled().dated,

@@ -29,6 +29,7 @@ channels:
     protocols: [chat, messages, responses, native, images, {media}]
     tools: [web_search, image_generation]
     on_429: next                             # one more channel before the client has its 429
+    data: {{retention_days: 0, region: eu}}    # for calls with `x-gateway-data: region=eu`
   - id: simulator-b
     base_url: {upstream}
     api_key: demo-b

@@ -62,6 +62,16 @@ class KeyWish:
             kinds.USD, "what it may spend in all", name="spend_cap_usd", form="cap", none="any"
         ),
     ] = None
+    data_demand: Annotated[
+        str | None,
+        Setting(
+            kinds.DEMAND,
+            "what channels must promise for its data",
+            option="data",
+            form="data",
+            none="what its account demands",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from channels.data_promise import DataDemand
 from gw.keys.agreed_prices import AgreedPrices
 
 AGENT = "agent"  # whose keys work on one endpoint alone
@@ -83,3 +84,4 @@ class Principal:
     agent: Agent | None = field(default=None, repr=False)
     prices: AgreedPrices | None = field(default=None, repr=False)  # None: everyone's
     budgets_version: int = field(default=0, repr=False)  # of the account, as of this reading
+    demand: DataDemand | None = field(default=None, repr=False)  # the key's and the account's

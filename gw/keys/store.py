@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from sys import intern
 from typing import Any
 
@@ -18,6 +19,7 @@ from actors.store.errors import ConstraintViolated
 from actors.store.queries import load
 from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
+from channels.data_promise import read_demand, strictest
 from gw.keys.agreed_prices import AgreedPrices
 from gw.keys.key import KEY, KeyRecord, KeyWish
 from gw.keys.principal import Agent, Principal, RefusalReason
@@ -299,7 +301,7 @@ def _bytea_array(values: Iterable[bytes]) -> str:
 def _found(row: Sequence[Any]) -> FoundKey:
     key_id, account_id, name, prefix, kind, agent_id, allowed, expires_at = row[:8]
     account_logs, cap, rpm, concurrency, user, agent, prices, budgets_version = row[8:16]
-    is_revoked, is_enabled, is_account_enabled = row[16:]
+    demands, is_revoked, is_enabled, is_account_enabled = row[16:]
     principal = Principal(
         # One object for each text: a dict finds it without reading the text, which is rarely in the
         # processor's cache where there are many accounts.
@@ -319,6 +321,7 @@ def _found(row: Sequence[Any]) -> FoundKey:
         agent=None if agent is None else _agent(**agent),
         prices=None if prices is None else AgreedPrices.of_rows(prices),
         budgets_version=budgets_version,
+        demand=reduce(strictest, map(read_demand, demands or ()), None),
     )
     refusal: RefusalReason | None = None
     if is_revoked:

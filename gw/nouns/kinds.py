@@ -267,6 +267,13 @@ INSTANT = Kind(
     write=format_instant,
     parse_form=values.day_or_instant,
 )
+DEMAND = Kind(
+    json=values.Demand,
+    metavar="DEMAND",
+    input=(("placeholder", "region=eu; retention=0"),),
+    parse=values.demand,
+    decode=values.demand,
+)
 FLAG = Flag(json=bool, shown=bool, sql="boolean", control="flag")
 MODELS = Models(
     json=values.Models,

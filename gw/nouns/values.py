@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from actors.wallet.money import MoneyError, parse_usd
+from channels.data_promise import InvalidDemand, read_demand
 from channels.registry import ModelSpec, Registry
 from gw import instants
 from gw.config.suggestions import closest
@@ -27,6 +28,7 @@ UNKNOWN_NAMED = 5
 MODELS_MAX = 500
 BASES_MAX = 100
 
+DEMAND_CHARACTERS_MAX = 100
 # Shares of a limit at which something is reported.
 PERCENT_MAX = 100
 PERCENTS_MAX = 5
@@ -54,6 +56,9 @@ Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 BaseId = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9._-]{0,63}\Z")]
 Bases = Annotated[list[BaseId], Meta(max_length=BASES_MAX)]
+Demand = Annotated[
+    str, Meta(min_length=1, max_length=DEMAND_CHARACTERS_MAX, description="A demand for data")
+]
 # An instant with its zone: shown in UTC, accepted in any zone.
 Instant = Annotated[datetime, Meta(tz=True)]
 
@@ -115,6 +120,14 @@ def count(text: str) -> int:
     if not is_number or not 1 <= int(text) <= COUNT_MAX:
         raise Invalid(f"{text[:40]!a} is not a whole number from 1 on")
     return int(text)
+
+
+def demand(text: str) -> str:
+    """Read a demand for data, such as `region=eu; retention=0`. Raises Invalid."""
+    try:
+        return str(read_demand(text))
+    except InvalidDemand as error:
+        raise Invalid(f"{text[:DEMAND_CHARACTERS_MAX]!a} is not {error}") from error
 
 
 def percent(text: str) -> int:

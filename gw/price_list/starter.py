@@ -29,7 +29,8 @@ drain_seconds: 185            # for calls in flight when it stops; a call takes 
 
 _CHANNELS = """
 # Upstream accounts. With `on_429: next` another channel of the model, or another key of a list,
-# takes a call before its client has the 429.
+# takes a call before its client has the 429. `data: {retention_days: 0, region: eu}` states what
+# an account's contract promises, for keys and calls that demand it.
 channels:
 """
 _MODELS = """

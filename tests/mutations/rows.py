@@ -426,6 +426,21 @@ MUTATIONS = (
         "tests/unit/calls/test_throttled.py::test_hop_needs_a_channel_that_is_free",
     ),
     Mutation(
+        "demand-checked-before-the-hold-alone",
+        "actors",
+        "if demand is not None and not self.keeps(demand):",
+        "if False:",
+        "tests/unit/calls/test_data_demands.py::test_failover_stays_among_channels_that_keep_it",
+    ),
+    Mutation(
+        "demand-of-the-key-alone",
+        "gw",
+        "self.demand = strictest(self.demand, own)",
+        "self.demand = self.demand or own",
+        "tests/acceptance/test_data_promise.py"
+        "::test_account_key_and_header_demand_together_at_once",
+    ),
+    Mutation(
         "rest-ends-first-in-turn",
         "channels",
         "                self._last = key.number - 1",

@@ -13,6 +13,7 @@ from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import CallFacts, NewJob
 from actors.wallet.piece_prices import ImagePrice
 from actors.wallet.wallets import Wallets
+from channels.data_promise import DataDemand
 from channels.dialects.chat import request as chat
 from channels.dialects.images import request as images_request
 from channels.http.interfaces import UpstreamClient
@@ -134,6 +135,7 @@ class CallContext:
     offload: OffloadPool
     cap_nano_usd: int | None = None
     spender: Spender = SPENDER
+    demand: DataDemand | None = None
 
 
 def chat_call(
@@ -152,6 +154,7 @@ def chat_call(
         model=context.model,
         cap_nano_usd=context.cap_nano_usd,
         spender=context.spender,
+        demand=context.demand,
         forwards_usage=request.include_usage,
         pin=pin,
         is_named=pin is not None,
@@ -183,6 +186,7 @@ def image_call(
         model=context.model,
         cap_nano_usd=context.cap_nano_usd,
         spender=context.spender,
+        demand=context.demand,
         bill=ImageBill(request, ImagePrice.of(context.model.price, context.model.multiplier)),
         cheaper="or ask for fewer images.",
         span=UNSAMPLED,
@@ -210,6 +214,7 @@ def job_call(
         facts=facts,
         model=model,
         spender=SPENDER,
+        demand=None,
         bill=JobBill(job.price, hold_nano_usd),
         cheaper="or ask for fewer seconds.",
         job=job,

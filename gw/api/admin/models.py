@@ -17,10 +17,14 @@ from gw.nouns.refused import Refused
 
 
 class BoundChannel(Struct, frozen=True):
-    """A channel of a model, and the upstream's name of the model."""
+    """A channel of a model, and the upstream's name of the model.
+
+    `data`: what it promises for data, as demands are written; empty: nothing.
+    """
 
     id: str
     upstream_model: str
+    data: str
 
 
 class ModelView(Struct, frozen=True):
@@ -81,7 +85,11 @@ def _model(call: AdminCall, model: ModelSpec) -> ModelView:
         capabilities=sorted(model.capabilities),
         protocols=serving_protocols(model, call.services.channels),
         channels=[
-            BoundChannel(binding.channel_id, binding.upstream_model or model.id)
+            BoundChannel(
+                binding.channel_id,
+                binding.upstream_model or model.id,
+                str(call.registry.channels[binding.channel_id].data_promise),
+            )
             for binding in model.bindings
         ],
         chain=[step.id for step in model.chain],

@@ -112,6 +112,7 @@ def converse(
         model=model,
         cap_nano_usd=principal.spend_cap_nano_usd,
         spender=call.spender(),
+        demand=call.demand,
         forwards_usage=forwards_usage,
         pin=pin,
         is_named=is_named,

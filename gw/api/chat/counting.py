@@ -53,6 +53,7 @@ async def count(
         CountRequest(
             protocol=protocol,
             model=call.model,
+            demand=call.demand,
             of_body=of_body,
             own=own or {},
             own_headers=provider_headers(handler.request.headers, CHAT_DIALECTS[protocol]),

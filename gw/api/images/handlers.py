@@ -63,6 +63,7 @@ def _piece_call(
         model=call.model,
         cap_nano_usd=handler.principal.spend_cap_nano_usd,
         spender=call.spender(),
+        demand=call.demand,
         bill=bill,
         cheaper="or ask for fewer or smaller images.",
         span=begin_span(handler, call.model, lambda: {genai.OUTPUT_TYPE: "image"}),

@@ -34,6 +34,7 @@ Pairs = list[Pair]
 
 PASSED_OVER: Mapping[str, str] = MappingProxyType(
     {
+        "data": "it does not promise what was demanded for data",
         "full": "every slot was taken",
         "open": "it was not healthy",
         "removed": "it had been removed from the configuration",
@@ -128,6 +129,8 @@ def gateway_pairs(
         "error_code": record.error_code,
         "error": redact(record.error_message) if record.error_message else None,
         **_attributed(record),
+        "data_demanded": detail.get("demanded"),
+        "data_promised": detail.get("promised"),
         **_correction(record),
         **_route(record, redact),
         **_chain(detail),

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 
 from msgspec import Meta
 
+from channels.data_promise import DataPromise
 from channels.families import GEMINI, NATIVE_EMBEDDINGS
 from channels.registry import ModelSpec, Registry
 from gw.instants import format_instant, of_seconds
 
+T = TypeVar("T")
+
 _Id = Annotated[str, Meta(description="The model's id, as requests name it.")]
 _Name = Annotated[str, Meta(description="The model's name for people.")]
 _ContextSize = Annotated[int, Meta(description="The tokens of its context, if known.")]
+
+
+class Promise(TypedDict):
+    """What a channel promises for the data that it is sent; an absent member is not promised."""
+
+    retention_days: NotRequired[
+        Annotated[int, Meta(description="It keeps nothing longer; 0: it keeps nothing.")]
+    ]
+    region: NotRequired[Annotated[str, Meta(description="It keeps and works on all of it there.")]]
+
+
+Promises = Annotated[
+    list[Promise],
+    Meta(
+        description="What channels of the model promise for data, each once; absent if none does."
+        " `x-gateway-data` demands it."
+    ),
+]
 
 
 class ModelEntry(TypedDict):
@@ -34,6 +55,7 @@ class ModelDetail(ModelEntry):
     max_completion_tokens: NotRequired[
         Annotated[int, Meta(description="The most tokens that it writes, if known.")]
     ]
+    data: NotRequired[Promises]
 
 
 class MessagesModel(TypedDict):
@@ -98,17 +120,33 @@ def first_entry(model: ModelSpec) -> ModelEntry:
     }
 
 
-def first_detail(model: ModelSpec) -> dict[str, Any]:
+def promises_of(registry: Registry, model: ModelSpec) -> list[Promise] | None:
+    """Return the promises that the model's channels state; None where there are none."""
+    stated = [_promise(one) for one in registry.promises(model) if one]
+    return stated or None
+
+
+def _promise(one: DataPromise) -> Promise:
+    promise: Promise = {}
+    if one.retention_days is not None:
+        promise["retention_days"] = one.retention_days
+    if one.region is not None:
+        promise["region"] = one.region
+    return promise
+
+
+def first_detail(registry: Registry, model: ModelSpec) -> dict[str, Any]:
     """Return one model, a `ModelDetail`, for clients of chat-completions and responses.
 
     The sizes have the names read by such clients: `context_length`, `context_window`.
     """
-    sizes = {
+    facts = {
         "context_length": model.context_size,
         "context_window": model.context_size,
         "max_completion_tokens": model.max_output_tokens,
+        "data": promises_of(registry, model),
     }
-    return {**first_entry(model), "display_name": model.display_name, **_known(sizes)}
+    return {**first_entry(model), "display_name": model.display_name, **_known(facts)}
 
 
 def messages_entry(model: ModelSpec) -> MessagesModel:
@@ -144,5 +182,5 @@ def native_entry(
     }
 
 
-def _known(sizes: dict[str, int | None]) -> dict[str, int]:
-    return {name: size for name, size in sizes.items() if size is not None}
+def _known(facts: Mapping[str, T | None]) -> dict[str, T]:
+    return {name: fact for name, fact in facts.items() if fact is not None}

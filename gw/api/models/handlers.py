@@ -109,7 +109,9 @@ class ModelHandler(_Model):
         if self.is_of_native:
             self.write(dumps(self.shown_natively(model)))
         else:
-            self.write(dumps((messages_entry if self.is_of_messages else first_detail)(model)))
+            registry = self.services.current.registry
+            shown = messages_entry(model) if self.is_of_messages else first_detail(registry, model)
+            self.write(dumps(shown))
 
 
 class NativeModelsHandler(_Models):

@@ -16,6 +16,7 @@ from msgspec import Meta
 from channels.families import CHAT_PROTOCOLS, ENDPOINT_TYPES, PUBLIC_NAMES, UNIT_PRICES
 from channels.registry import CAPABILITIES, ModelSpec, Registry
 from gw.api.handler import ApiHandler
+from gw.api.models.entries import Promises, promises_of
 from gw.error_bodies import dumps
 
 _Price = Annotated[
@@ -80,6 +81,7 @@ class CatalogEntry(TypedDict):
     price_multiplier: NotRequired[
         Annotated[str, Meta(description="By which prices are multiplied, if that is not 1.")]
     ]
+    data: NotRequired[Promises]
 
 
 class PublicModels(TypedDict):
@@ -147,6 +149,8 @@ def _entry(registry: Registry, model: ModelSpec) -> CatalogEntry:
         entry["chain"] = [step.id for step in model.chain]
     if model.multiplier != 1:
         entry["price_multiplier"] = format(model.multiplier, "f")
+    if promises := promises_of(registry, model):
+        entry["data"] = promises
     return entry
 
 

@@ -209,7 +209,7 @@ COUNT_TOKENS = (
         tag=TAG,
         method="POST",
         summary="Count the input tokens of a request of the messages protocol.",
-        parameters=_VERSION,
+        parameters=(*_VERSION, headers.DATA),
         body=(
             {
                 **_MESSAGES_BODY,
@@ -299,6 +299,7 @@ INPUT_TOKENS = (
         tag=TAG,
         method="POST",
         summary="Count the input tokens of a request of the responses protocol.",
+        parameters=(headers.DATA,),
         body=(_RESPONSES_BODY,),
         examples={"a count": {"model": "demo-large", "input": "Hello"}},
         responses=_counted("input_tokens", "InputTokens"),
@@ -397,7 +398,7 @@ NATIVE_COUNT = (
         method="POST",
         verb="countTokens",
         summary="Count the input tokens of a request of the native-content protocol.",
-        parameters=(_MODEL,),
+        parameters=(_MODEL, headers.DATA),
         body=({**_NATIVE_BODY, NAME: "CountedContent", "required": []},),
         examples={"a count": _NATIVE_EXAMPLE},
         responses=_counted("totalTokens", "TotalTokens"),

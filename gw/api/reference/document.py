@@ -302,6 +302,7 @@ def _parameters(row: Endpoint, operation: Operation) -> Iterator[Parameter]:
         yield headers.IDEMPOTENCY
     if row.billed and operation.method == "POST":
         yield from headers.ATTRIBUTION
+        yield headers.DATA
 
 
 def _parameter(one: Parameter) -> dict[str, Any]:

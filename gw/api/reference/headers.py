@@ -11,7 +11,7 @@ from gw.api.attribution import CONVERSATION_HEADERS
 from gw.api.chat.counting import HEADER as TOKEN_COUNT
 from gw.api.reference.operation import Parameter, Schema, in_header
 from gw.budgets import ceiling
-from gw.calls import attribution
+from gw.calls import attribution, data_demand
 from gw.calls.chain import HEADER as CHAIN
 from gw.idempotency import guard
 from gw.idempotency.claim import HEADER as IDEMPOTENCY_KEY
@@ -135,5 +135,11 @@ ATTRIBUTION: tuple[Parameter, ...] = (
         " anyone names holds.",
         {"type": "string", "pattern": r"^[0-9]{1,10}(\.[0-9]{1,9})?$"},
     ),
+)
+# What a call demands for its data.
+DATA = in_header(
+    data_demand.HEADER,
+    "What the call's channel must have promised for its data, such as `region=eu; retention=0`:"
+    " beside what key and account demand, which it may only narrow.",
 )
 RANGE = in_header("Range", "A part of the file, such as `bytes=0-1023`.")

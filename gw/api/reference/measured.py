@@ -8,6 +8,7 @@ from channels.dialects import transcriptions
 from channels.dialects.moderations import dialect as moderations
 from channels.dialects.rerank import dialect as rerank
 from gw import errors
+from gw.api.reference import headers
 from gw.api.reference.bodies import open_body
 from gw.api.reference.operation import Content, Operation, Response, answers
 
@@ -88,6 +89,7 @@ MODERATIONS = (
         tag=TAG,
         method="POST",
         summary="Ask whether texts or images are harmful.",
+        parameters=(headers.DATA,),
         body=(
             open_body(moderations.ModerationBody, name="ModerationBody", words=moderations.ALLOWED),
         ),

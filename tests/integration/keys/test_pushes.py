@@ -8,6 +8,7 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.store.database import Database
+from actors.store.errors import ConstraintViolated
 from gw import accounts
 from gw.agents import table as agents
 from gw.agents.agent import NewAgent
@@ -131,6 +132,39 @@ async def test_edited_key_and_limited_account_are_seen(database_url: str) -> Non
             return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
 
         await eventually(is_so)
+
+
+async def test_changed_demands_for_data_are_seen_and_are_unknown_to_the_release_before(
+    database_url: str,
+) -> None:
+    found = "SELECT count(*) FROM find_budgeted_keys(%s::bytea[], '{}')"
+    async with running(database_url) as world:
+        of_key = ([PUSH_HASHER.lookup_hash(world.text)],)
+        assert (await authenticated(world.cache, world.text)).demand is None
+        assert await world.other.fetch_one(found, of_key) == (1,)
+        for of_account, of_this, joined in (
+            (None, "retention=7", "retention=7"),
+            ("region=eu; retention=30", "retention=7", "region=eu; retention=7"),
+            ("region=eu; retention=30", None, "region=eu; retention=30"),
+            (None, None, "None"),
+        ):
+            await accounts.change(world.other, world.account_id, {"data_demand": of_account})
+            await store.change(world.other, world.key_id, {"data_demand": of_this})
+
+            async def is_so(joined: str = joined) -> bool:
+                return str((await authenticated(world.cache, world.text)).demand) == joined
+
+            await eventually(is_so)
+            is_known = joined == "None"
+            assert await world.other.fetch_one(found, of_key) == (int(is_known),)
+
+
+@pytest.mark.parametrize("text", ["", "eu", "region=EU", "retention=36501", "retention=07", "x;"])
+async def test_no_demand_is_stored_that_cannot_be_read(database_url: str, text: str) -> None:
+    async with running(database_url) as world:
+        with pytest.raises(ConstraintViolated) as refused:
+            await store.change(world.other, world.key_id, {"data_demand": text})
+        assert refused.value.constraint_name == "is_demand"
 
 
 async def test_changed_agent_and_its_organisations_models_are_seen(database_url: str) -> None:

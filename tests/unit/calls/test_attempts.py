@@ -34,7 +34,9 @@ class Scene:
     channels: Channels
     does: dict[str, Any] = field(default_factory=dict)
     tried: list[str] = field(default_factory=list)
-    call: Any = field(default_factory=lambda: SimpleNamespace(span=UNSAMPLED, detail={}))
+    call: Any = field(
+        default_factory=lambda: SimpleNamespace(span=UNSAMPLED, demand=None, detail={})
+    )
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
@@ -59,7 +61,7 @@ class Scene:
 
     async def run(self, *names: str) -> str:
         order = [Candidate(name, f"m-{place}", "chat") for place, name in enumerate(names)]
-        failover = Failover(order, self.channels.directory)
+        failover = Failover(order, self.channels.directory, None)
         return await self.attempts.first_result(self, self.call, failover, TimeLimits(60.0).begin())
 
     async def exhausted(self, *names: str) -> tuple[Sequence[FailedAttempt], Mapping[str, str]]:

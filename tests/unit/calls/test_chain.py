@@ -24,7 +24,7 @@ async def made(places: str, *, slots: int = 10) -> AsyncIterator[tuple[Channels,
     order = [Candidate(one[1:], "m", "chat", None, one[0]) for one in places.split()]
     names = dict.fromkeys(one.channel_id for one in order)
     async with channels(*(make_channel(one, max_concurrency=slots) for one in names)) as some:
-        yield some, Failover(order, some.directory)
+        yield some, Failover(order, some.directory, None)
 
 
 def leased(failover: Failover) -> str:

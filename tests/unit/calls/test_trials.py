@@ -229,7 +229,7 @@ async def test_trial_is_of_a_channel_that_its_call_might_have_come_to(
     states: str, first: str
 ) -> None:
     async with standing(states.split()) as (some, order):
-        failover = Failover(order, some.directory, may_try=True)
+        failover = Failover(order, some.directory, None, may_try=True)
         candidate, lease = failover.lease()
         assert (candidate.channel_id, failover.is_trial) == (first, first != "a")
         lease.release("abandoned")
@@ -240,7 +240,7 @@ async def served(
 ) -> tuple[bool, set[str]]:
     """Whether one of the channels serves a call, and which were tried, once each."""
     async with standing(states) as (some, order):
-        failover, tried = Failover(order, some.directory, may_try=may_try), list[str]()
+        failover, tried = Failover(order, some.directory, None, may_try=may_try), list[str]()
         try:
             while True:
                 candidate, lease = failover.lease()

@@ -166,6 +166,7 @@ async def count(w: World, body: bytes = BODY, *, protocol: str = "messages") -> 
     request = CountRequest(
         protocol=protocol,
         model=w.model,
+        demand=None,
         of_body=of_body,
         own={"anthropic-version": "2023-06-01"},
         own_headers=(("anthropic-beta", "b"),),

@@ -76,6 +76,7 @@ class Stage:
             model=w.model,
             cap_nano_usd=None,
             spender=SPENDER,
+            demand=None,
             bill=UnitBill(MediaPrice.of(w.model), len(TEXT)),
             cheaper="or less.",
             request=SpeechRequest(model="m", input=TEXT, voice="v"),

@@ -96,6 +96,7 @@ def test_new_key_is_unrestricted_unless_it_is_stated() -> None:
         "allow_none": False,
         "expires": None,
         "spend_cap_usd": None,
+        "data": None,
         "account_logs": False,
         "user": "owner",
     }

@@ -49,6 +49,7 @@ EVERYTHING = {
     "agent": None,
     "expires": "2030-01-01T00:00:00Z",
     "spend_cap_usd": "1.5",
+    "data": "region=eu; retention=0",
     "allow": ["m", "n"],
     "allow_none": False,
     "account_logs": True,
@@ -57,7 +58,10 @@ EVERYTHING = {
 
 def test_both_forms_mean_what_the_options_mean(tmp_path: Path) -> None:
     header = ",".join(name for name in EVERYTHING if name != "agent")
-    csv = f'\ufeff{header}\r\na,"Ann\'s, key",employee,ann,2030-01-01T00:00:00Z,1.5,m;n,no,yes\r\n'
+    csv = (
+        f'\ufeff{header}\r\na,"Ann\'s, key",employee,ann,2030-01-01T00:00:00Z,1.5,'
+        "region=eu; retention=0,m;n,no,yes\r\n"
+    )
     (of_csv,) = rows_of(tmp_path, csv)
     (of_json,) = rows_of(tmp_path, "\n" + json.dumps(EVERYTHING) + "\n\n")
     assert (of_csv.line, of_json.line) == (2, 2)

@@ -141,6 +141,7 @@ def test_key_is_shown_with_everything_but_its_text() -> None:
         "expires_at": None,
         "account_logs": False,
         "spend_cap_usd": None,
+        "data_demand": None,
         "spent_usd": "0.000000012",
         "last_used_at": None,
         "created_at": "2026-11-21T00:00:00Z",

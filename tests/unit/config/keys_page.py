@@ -13,7 +13,7 @@ from typing import Any
 
 from channels.prices import PriceSpec
 from gw.config import config
-from gw.config.channels import PATHS, WIRE, Channel, Health
+from gw.config.channels import PATHS, WIRE, Channel, Data, Health
 from gw.config.credentials import CREDENTIALS
 from gw.config.faults import FaultReport, Mark
 from gw.config.keys import declared, keys_of
@@ -117,6 +117,7 @@ def page() -> str:
             *sections,
             of_record("## A channel: an item of `channels`", Channel),
             of_record("### `health`", Health),
+            of_record("### `data`", Data),
             table("### `wire`", WIRE, {}),
             table("### `paths`", PATHS, {}),
             of_record("### `client_certificate`", config.TlsFiles),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gw.config import config, credentials
-from gw.config.channels import Channel, Health
+from gw.config.channels import Channel, Data, Health
 from gw.config.faults import FaultReport, Mark
 from gw.config.keys import declared, keys_of
 from gw.config.mappings import Key, Schema, attempt
@@ -51,6 +51,7 @@ def test_page_shows_what_is_declared() -> None:
     (config.Store, GATEWAY, ""),
     (Channel, CHANNELS, ""),
     (Health, CHANNELS, ""),
+    (Data, CHANNELS, ""),
     (config.TlsFiles, CHANNELS, ""),
     *((record, CHANNELS, way) for way, record in credentials.CREDENTIALS.items()),
     (Model, MODELS, ""),

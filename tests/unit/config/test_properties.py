@@ -82,6 +82,13 @@ channels = st.fixed_dictionaries(
         "prompt_cache_key": st.booleans(),
         "drop_billing_header": st.booleans(),
         "on_429": st.sampled_from(ON_429),
+        "data": st.fixed_dictionaries(
+            {},
+            optional={
+                "retention_days": st.integers(0, 36_500),
+                "region": st.from_regex(r"[a-z][a-z0-9-]{0,31}", fullmatch=True),
+            },
+        ),
         "max_concurrency": st.integers(1, 1_000_000),
         "priority": st.integers(-1_000_000, 1_000_000),
         "health": st.fixed_dictionaries(

@@ -42,6 +42,7 @@ class Row:
     agent: dict[str, Any] | None = None
     prices: list[dict[str, Any]] | None = None
     budgets_version: int = 0
+    data_demands: list[str] | None = None
     is_revoked: bool = False
     is_enabled: bool = True
     is_account_enabled: bool = True
@@ -80,6 +81,7 @@ class Row:
             self.agent,
             self.prices,
             self.budgets_version,
+            self.data_demands,
             self.is_revoked,
             self.is_enabled,
             self.is_account_enabled,
