@@ -220,6 +220,8 @@ class ChannelActor(Actor[ChannelMessage]):
             self.log.warning(_MOVED[health.state], channel=self.spec.id, was=before.state)
 
     def _on_key_throttled(self, number: int, seconds: float) -> None:
+        """Count and log a key that begins to rest."""
+        self.metrics.channel_key_rests(channel=self.spec.id, key=number)
         self.log.info(
             "channel_key_rests", channel=self.spec.id, key=number, seconds=round(seconds, 3)
         )

@@ -196,6 +196,12 @@ METRIC_FAMILIES: tuple[MetricFamily, ...] = (
         ("channel", "key", "status"),
         "Refusals of a channel's key, by its number in the order of the file.",
     ),
+    MetricFamily(
+        "gw_channel_key_rests_total",
+        "counter",
+        ("channel", "key"),
+        "Rests of a channel's key after a 429, by its number in the order of the file.",
+    ),
     MetricFamily("gw_channel_slots_in_use", "gauge", ("channel",), "Slots leased."),
     MetricFamily("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
     # Money.

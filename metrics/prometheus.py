@@ -73,6 +73,7 @@ class Metrics:
         self._channel_state = make.gauge("gw_channel_state")
         self._channel_transitions = make.counter("gw_channel_transitions_total")
         self._key_refusals = make.counter("gw_channel_key_refusals_total")
+        self._key_rests = make.counter("gw_channel_key_rests_total")
         self._slots_in_use = make.gauge("gw_channel_slots_in_use")
         self._slots_limit = make.gauge("gw_channel_slots_limit")
         self._holds_open = make.gauge("gw_holds_open")[()]
@@ -232,13 +233,21 @@ class Metrics:
         if channel not in self._removed:
             self._key_refusals[channel, str(key), str(status)].value += 1
 
+    def channel_key_rests(self, *, channel: str, key: int) -> None:
+        """Count a rest of a key of this channel; keys count from 1."""
+        if channel not in self._removed:
+            self._key_rests[channel, str(key)].value += 1
+
     def channel_removed(self, channel: str) -> None:
         """Drop the series of a channel that was removed from the configuration.
 
         Attempts still under way on it are not counted, or each reload would leave series behind.
         """
         self._removed.add(channel)
-        for counters in (self._attempts, self._channel_transitions, self._key_refusals):
+        for counters in (
+            *(self._attempts, self._channel_transitions),
+            *(self._key_refusals, self._key_rests),
+        ):
             counters.discard({0: channel})
         for gauges in (self._channel_state, self._slots_in_use, self._slots_limit):
             gauges.discard({0: channel})

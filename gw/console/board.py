@@ -26,6 +26,7 @@ class ChannelSample(Struct, frozen=True):
     hour_failures: int
     hour_seconds: float  # the sum over these attempts
     key_seconds: list[float]  # for each key: the time until it is used again
+    rest_seconds: list[float] = []  # for each key: how long it still rests after a 429
 
 
 class Sample(Struct, frozen=True):
@@ -63,6 +64,7 @@ class ChannelTile(Struct, frozen=True):
     hour_failures: int
     hour_seconds: float
     key_seconds: list[float]
+    rest_seconds: list[float]
 
     @property
     def keys(self) -> int:
@@ -157,6 +159,11 @@ def _median(steps: Sequence[tuple[Sample, Sample]]) -> float | None:
 _WORST = {"closed": 0, "half_open": 1, "open": 2, "withdrawn": 3}
 
 
+def _longest(of_processes: Sequence[Sequence[float]]) -> list[float]:
+    """Return for each key the most that a process has."""
+    return [max(some) for some in zip_longest(*of_processes, fillvalue=0.0)]
+
+
 def channel_tiles(
     last: Sequence[Sample], steps: Sequence[tuple[Sample, Sample]]
 ) -> list[ChannelTile]:
@@ -190,7 +197,6 @@ def _tile(
         hour_failures=sum(one.hour_failures for one in each),
         hour_seconds=sum(one.hour_seconds for one in each),
         # Processes of two configurations may differ in their number of keys.
-        key_seconds=[
-            max(some) for some in zip_longest(*[one.key_seconds for one in each], fillvalue=0.0)
-        ],
+        key_seconds=_longest([one.key_seconds for one in each]),
+        rest_seconds=_longest([one.rest_seconds for one in each]),
     )

@@ -209,4 +209,5 @@ def _channel(
         hour_failures=totals.failures[name] - before.failures[name],
         hour_seconds=totals.seconds.get(name, 0.0) - before.seconds.get(name, 0.0),
         key_seconds=[max(0.0, key.aside_until - now) for key in actor.spec.ring.keys],
+        rest_seconds=[max(0.0, key.rests_until - now) for key in actor.spec.ring.keys],
     )

@@ -39,7 +39,7 @@ SETTINGS: dict[str, Any] = {
         # Once it has failed it stays open for a moment, and its model finds no other.
         channel("flaky", health={"failures": 1, "cooldown": 1}),
         channel("locked"),
-        channel("busy"),
+        channel("busy", on_429="next"),
         channel("lost", protocols=["videos"]),
         channel("listed", kind="openai", protocols=["chat"]),
     ],

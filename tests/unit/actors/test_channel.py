@@ -99,6 +99,21 @@ async def test_refused_key_is_counted_each_time_and_logged_once() -> None:
         assert sum(made.samples("gw_channel_key_refusals_total", "one").values()) == 3.0
 
 
+async def test_rest_of_a_key_is_counted_once_until_it_ends() -> None:
+    spec = make_channel("one", more_keys=("key-number-2",), hops_when_throttled=True)
+    async with channels(spec) as made:
+        spec.ring.tell_time_by(made.clock.monotonic)
+        for seconds, rests in ((0.0, 1.0), (29.0, 1.0), (31.0, 2.0)):
+            made.clock.advance(seconds)
+            spec.ring.keys[1].throttled("30")
+            ((line, count),) = made.samples("gw_channel_key_rests_total", "one").items()
+            assert ('key="2"' in line, count) == (True, rests)
+        actor = made.directory["one"]
+        made.configure()
+        await settle(actor)
+        assert not made.samples("gw_channel_key_rests_total", "one")
+
+
 FAILURES, COOLDOWN = 2, 10.0
 MACHINE_HEALTH = HealthSpec(failures=FAILURES, cooldown_seconds=COOLDOWN)
 METRICS = Metrics()  # one for all: making it takes longer than an example
