@@ -3,8 +3,9 @@
 import asyncio
 import json
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from typing import Literal
 from uuid import UUID
@@ -14,11 +15,13 @@ from msgspec import Raw
 from actors.jobs.service import new_job_id
 from actors.limits.accounts import LimitExceeded
 from actors.store.errors import StoreUnavailable
+from actors.wallet.attribution import Attribution
 from actors.wallet.messages import CallFacts
 from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
+from gw.budgets.node import Spender
 from gw.calls.media_calls import SubmitCall
 from gw.errors import GatewayError
 from gw.keys.entries import GRACE_SECONDS
@@ -96,11 +99,15 @@ class Call:
     client: SlowClient
     fault: Callable[[str], None]
     key: str | None = None  # of its submission
+    attribution: Attribution | None = None
+    ceiling_nano_usd: int | None = None  # of its run
     job_id: str | None = None
     tried: list[str] = field(default_factory=list)
     response: Response | None = None  # of the upstream that has said last that it makes it
     requested_at: float = 0.0
+    ended_at: float = inf
     error: str | None = None
+    refusal: Mapping[str, str] = field(default_factory=dict)  # the headers of its error
     was_left: bool = False
     is_trial: bool = False
     is_over: bool = False
@@ -179,7 +186,7 @@ class Call:
             else:
                 await self._checked(models)
         except GatewayError as error:
-            self.error = error.kind.code
+            self.error, self.refusal = error.kind.code, error.headers or {}
         except KeyTaken as taken:
             self.error = taken.state
         except asyncio.CancelledError:
@@ -188,6 +195,7 @@ class Call:
         finally:
             process.in_flight.leave(client)
             self.is_over = True
+            self.ended_at = asyncio.get_running_loop().time()
             CALL.reset(token)
 
     async def _checked(self, models: dict[str, ModelSpec]) -> None:
@@ -245,7 +253,13 @@ class Call:
         process = self.process
         facts = self._facts(protocol, model.id)
         cap = principal.spend_cap_nano_usd
-        return CallContext(facts, model, process.clock.monotonic(), process.offload, cap)
+        spender = Spender(
+            budgets_version=principal.budgets_version,
+            user=principal.user,
+            ceiling_nano_usd=self.ceiling_nano_usd,
+        )
+        now = process.clock.monotonic()
+        return CallContext(facts, model, now, process.offload, cap, spender)
 
     def _facts(self, protocol: str, model: str) -> CallFacts:
         return CallFacts(
@@ -256,6 +270,7 @@ class Call:
             model=model,
             submitted_at=self.process.clock.now(),
             job_id=self.job_id,
+            attribution=self.attribution,
         )
 
     def _chat(self) -> bytes:

@@ -47,8 +47,11 @@ class Tenant:
 class KeyTables:
     """The rows of keys and accounts, by the statements that `gw/keys` and `gw/accounts` send."""
 
-    def __init__(self, available: Callable[[str], int]) -> None:
+    def __init__(
+        self, available: Callable[[str], int], budgets_version: Callable[[str], int]
+    ) -> None:
         self._available = available
+        self._budgets_version = budgets_version
         self.table = FakeKeyTable()
         self.tenants: dict[str, Tenant] = {}
         channels = (CHANGES_CHANNEL, HEARD_CHANNEL, NEIGHBOURS_CHANNEL)
@@ -59,6 +62,7 @@ class KeyTables:
         if sql == KEY_SQL["find"]:
             for row in self.table.rows:
                 row.available_nano_usd = self._available(row.account_id)
+                row.budgets_version = self._budgets_version(row.account_id)
                 tenant = self.tenants[row.account_id]
                 row.rpm_limit, row.concurrency_limit = tenant.rpm_limit, tenant.concurrency_limit
             return await self.table.fetch_all(sql, params)

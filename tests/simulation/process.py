@@ -217,6 +217,7 @@ class GatewayProcess:
             limits=Limits(CHAT_SECONDS, ATTEMPT_SECONDS, MEDIA_SECONDS),
             clock=clock,
             metrics=metrics,
+            budgets=database,
         )
         self.chat_calls, self.images = running.chat_calls, running.images
         specs = {channel.id: channel for channel in self.around.channels}

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import ujson
 
+from tests.simulation.budgets import InForce
 from tests.simulation.clients import MESSAGES, Call, Credential
 from tests.simulation.copies import CopyRow
 from tests.simulation.files import Folder, content_of
@@ -53,6 +54,11 @@ def safety(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> list[s
         f"{account} has {store.available(account)} beside the lease of {process}"
         for (process, account), amount in store.leases.items()
         if amount and store.available(account) < 0 and (process, account) not in store.called
+    ]
+    found += [
+        f"{process} has admitted calls of {account} that its leases of budgets do not cover"
+        for process, account in store.nodes.short - store.taken
+        if process not in store.buried
     ]
     for process in processes:
         for channel in process.channels.values():
@@ -97,6 +103,12 @@ def leftovers(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> lis
     open_jobs = {name: row.state for name, row in store.jobs.rows.items() if row.state in OPEN}
     left += [f"job {name} is {state}" for name, state in open_jobs.items()]
     left += [f"lease of {process} on {account}, called back" for process, account in store.called]
+    left += [f"{one.held} held of {place}" for place, one in store.nodes.sums.items() if one.held]
+    left += [
+        f"lease of {process} on {place}, below none of its account"
+        for process, place in store.nodes.leases
+        if (process, place[0]) not in store.leases
+    ]
     left += store.copies.left()
     for process in processes:
         left += process.leftovers()
@@ -121,6 +133,34 @@ def outcomes(store: SimulatedStore, upstreams: Upstreams, calls: Sequence[Call])
         if count > 1:
             found.append(f"{key} was begun {count} times")
     return found + _twice(store, calls)
+
+
+def on_budgets(
+    store: SimulatedStore, calls: Iterable[Call], in_force: Sequence[InForce]
+) -> list[str]:
+    """Calls held on other nodes than those in force, or in a period that was over."""
+    found: list[str] = []
+    held = {entry[2] for entry in store.entries if entry[3] == "hold"}
+    since = store.clock.now() - store.clock.monotonic()
+    for call in calls:
+        row = store.rows.get(call.call_id)
+        if row is None or "budgets" not in row or call.call_id not in held:
+            continue
+        places = [store.nodes.places[sum_id] for sum_id, _ in row["budgets"]]
+        ids = {place[1] for place in places}
+        for one in in_force:
+            budget = store.nodes.budgets[one.budget_id]
+            if budget.account_id != call.account or not one.is_of(call.requested_at, call.ended_at):
+                continue
+            is_matched = budget.scope == "account" or budget.subject == row["model"]
+            is_held_on = budget.id in ids
+            if (is_held_on and not one.is_held_on) or (is_matched and one.is_held_on > is_held_on):
+                found.append(f"call {call.number} is held on {sorted(ids)}, against {one}")
+        for place in places:
+            ends = store.nodes.sums[place].period_to
+            if ends is not None and ends <= since + call.requested_at:
+                found.append(f"call {call.number} is held in a period of {place[1]} that was over")
+    return found
 
 
 def is_whole(folder: Folder, row: CopyRow) -> bool:

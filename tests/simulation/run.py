@@ -15,9 +15,12 @@ from random import Random
 from typing import Any
 
 from actors.store.errors import StoreUnavailable
+from actors.wallet.money import parse_usd
 from channels.prices import PriceSpec
 from channels.registry import HealthSpec
-from tests.simulation.clients import Call, Kind, SlowClient
+from gw.budgets.refusal import HEADER
+from tests.simulation.budgets import Attributions
+from tests.simulation.clients import Call, Credential, Kind, SlowClient
 from tests.simulation.copies import CopyRow
 from tests.simulation.files import Folder
 from tests.simulation.keys import Tenant
@@ -33,13 +36,14 @@ from tests.simulation.rules import (
     copied,
     is_whole,
     leftovers,
+    on_budgets,
     outcomes,
     over_cap,
     safety,
 )
 from tests.simulation.store import SimulatedStore
 from tests.simulation.trouble import Trouble
-from tests.simulation.upstreams import Upstreams
+from tests.simulation.upstreams import DEAR, Upstreams
 from tests.support.specs import make_channel, make_model
 
 ACCOUNTS = {
@@ -50,10 +54,16 @@ ACCOUNTS = {
     "limited": 10**10,
 }
 LIMITED = Tenant(rpm_limit=6, concurrency_limit=2)
+BUDGETED = (("rich",), ("rich",), ("rich", "tight"), ())  # accounts with budgets
 LOST = (0.0, 0.0, 0.01, 0.05)  # parts of all statements
 CHANNELS = ("a", "b", "c", "d")
 HOSTS = ("here", "there")
 KINDS: tuple[Kind, ...] = ("chat", "stream", "stream", "image", "film")
+# Calls a second of a client, how many it makes, and of which kinds. Budgets are leased where there
+# are many that are short.
+Habits = tuple[float, tuple[int, int], tuple[Kind, ...]]
+USUAL: Habits = 0.3, (2, 6), KINDS
+BUSY: Habits = 3.0, (10, 30), ("chat", "chat", "chat", "chat", "stream", "image")
 COMMANDS = (0.0, 0.0, 0.1, 0.3)  # of the operator, a second
 TROUBLE_SECONDS = (10.0, 60.0)
 # When the world is well, so much later everything has ended: a call's time, or a job's.
@@ -63,6 +73,7 @@ ALL_ENDS_SECONDS = 400.0
 DEFECTS = frozenset(
     {
         "child_returned",
+        "budget_phantom_refusal",
         "hold_leaked",
         "media_copier_died",
         "media_not_copied",
@@ -111,8 +122,13 @@ class World:
         clock = LoopClock(self._loop)
         self.operator = Operator(self.network, self.chance, clock, list(ACCOUNTS), self.note)
         self.operator.first_keys()
+        budgeted = self.chance.choice(BUDGETED)
+        self.operator.budgeted = list(budgeted)
+        self.operator.first_budgets()
+        self.attributions = Attributions(self.chance, frozenset(budgeted))
         self.judge = Judge(self.chance, lost)
-        self.upstreams = Upstreams(self.chance, dict.fromkeys(CHANNELS, "healthy"))
+        moods = dict.fromkeys(CHANNELS, "healthy")
+        self.upstreams = Upstreams(self.chance, self.chance.choice(DEAR), moods)
         health = HealthSpec(failures=1, cooldown_seconds=2.0)
         channels = tuple(
             make_channel(
@@ -230,11 +246,13 @@ class World:
         self.note(f"{process.name} ends, settled: {is_settled}")
 
     async def _client(self, number: int, account: str) -> None:
-        for turn in range(self.chance.randint(2, 6)):
-            await asyncio.sleep(self.chance.expovariate(0.3))
+        is_busy = account in self.operator.budgeted
+        pace, turns, kinds = BUSY if is_busy else USUAL
+        for turn in range(self.chance.randint(*turns)):
+            await asyncio.sleep(self.chance.expovariate(pace))
             if self.is_well:
                 return
-            kind = "film" if account == "filming" else self.chance.choice(KINDS)
+            kind = "film" if account == "filming" else self.chance.choice(kinds)
             is_keyed = kind == "film" or (kind == "image" and self.chance.random() < 0.5)
             key = f"key {number}.{turn}" if is_keyed else None
             # With a key a client asks again until it is answered.
@@ -255,6 +273,7 @@ class World:
         client = SlowClient(self.chance, is_slow=self.chance.random() < 0.2)
         credential = self.operator.key_of(account)
         call = Call(len(self.calls) + 1, kind, credential, process, client, self.fault, key)
+        call.attribution, call.ceiling_nano_usd = self.attributions.of(account)
         self.calls.append(call)
         self.counts[kind] += 1
         client.task = process.run(lambda: call.run(self.models))
@@ -277,6 +296,7 @@ class World:
         for number in range(self.chance.randint(1, 3)):
             self.begin(HOSTS[number % 2])
         accounts = self.chance.choices(list(ACCOUNTS), (5, 2, 4, 2, 3), k=self.chance.randint(2, 8))
+        accounts += self.operator.budgeted * self.chance.choice((1, 6))
         clients = [
             asyncio.ensure_future(self._client(number, account))
             for number, account in enumerate(accounts)
@@ -299,8 +319,10 @@ class World:
             lambda: not leftovers(self.store, living), ALL_ENDS_SECONDS, "nothing is left"
         )
         found = outcomes(self.store, self.upstreams, self.calls)
+        found += on_budgets(self.store, self.calls, self.operator.in_force)
         for one in [*found, *copied(self.store, self.around.folder)]:
             self.fault(one)
+        self._count_budgets()
         await self._probe()
         for process in living:
             await process.kill()
@@ -326,20 +348,56 @@ class World:
                 self.fault(f"{what}: not within {seconds:g} s: {left[:5]}")
             await asyncio.sleep(0.5)
 
+    def _count_budgets(self) -> None:
+        """How much of what budgets do has come to pass."""
+        nodes, counts = self.store.nodes, self.counts
+        periods = Counter((place[1], place[2]) for place in nodes.sums)
+        counts["borders of budgets passed"] += sum(number - 1 for number in periods.values())
+        counts["held on budgets"] += sum(
+            bool(row.get("budgets")) for row in self.store.rows.values()
+        )
+        counts["refused by budgets"] += sum(HEADER in call.refusal for call in self.calls)
+        counts["changes of budgets in force"] += len(self.operator.in_force)
+
     async def _probe(self) -> None:
-        """Each process serves what comes now."""
+        """Each process serves what comes now, and what a budget just covers, but no more."""
         if self.breaches:
             return
         credential = await self.operator.restore("rich")
+        budget_id = (
+            await self.operator.only_budget("rich") if "rich" in self.operator.budgeted else None
+        )
         for process in self._existing():
             if process.is_stopping or self.breaches:
                 continue
-            client = SlowClient(self.chance, is_slow=False)
-            call = Call(len(self.calls) + 1, "chat", credential, process, client, self.fault)
-            self.calls.append(call)
-            await process.run(lambda call=call: call.run(self.models))  # type: ignore[misc]
+            if budget_id is not None:
+                await self._fill(budget_id, process, credential)
+            call = await self._try_out(process, credential)
             if not call.is_whole:
                 self.fault(f"{process.name} does not serve: {call.error} after {call.tried}")
+
+    async def _fill(self, budget_id: str, process: GatewayProcess, credential: Credential) -> None:
+        """A budget refuses a call of which it has nothing left, and is left with just enough."""
+        spent = self._spent(budget_id)
+        await self.operator.limit(budget_id, spent)
+        refused = await self._try_out(process, credential)
+        if refused.error != "quota_exceeded" or refused.tried:
+            self.fault(f"{process.name} goes beyond a budget: {refused.error}")
+            return
+        needed = refused.refusal[HEADER].partition("needed=")[2].partition(";")[0]
+        await self.operator.limit(budget_id, spent + parse_usd(needed))
+
+    def _spent(self, budget_id: str) -> int:
+        sums = self.store.nodes.sums.items()
+        return sum(one.spent + one.held for place, one in sums if place[1] == budget_id)
+
+    async def _try_out(self, process: GatewayProcess, credential: Credential) -> Call:
+        client = SlowClient(self.chance, is_slow=False)
+        call = Call(len(self.calls) + 1, "chat", credential, process, client, self.fault)
+        self.calls.append(call)
+        await process.run(lambda: call.run(self.models))
+        await process.wallets.settled(credential.account)
+        return call
 
 
 def simulate(seed: int) -> Report:

@@ -18,7 +18,9 @@ from actors.process import SQL as PROCESS_SQL
 from actors.wallet.neighbours import CHANNEL as NEIGHBOURS_CHANNEL
 from actors.wallet.neighbours import LEDGER
 from actors.wallet.neighbours import SQL as NEIGHBOURS_SQL
+from gw.budgets.matching import SQL as MATCHING_SQL
 from gw.keys.store import SQL as KEY_SQL
+from tests.simulation.budgets import BudgetTable
 from tests.simulation.copies import CopyTable
 from tests.simulation.keys import KeyTables, Tenant
 from tests.simulation.loop import LoopClock
@@ -30,6 +32,9 @@ OPEN = ("submitting", "queued", "running")
 STATEMENTS = ("claim", "gone_channels", "book", "open", "ended", "in_flight", "quiet")
 # So long nothing is leased of an account after its leases were called back.
 UNLEASED_SECONDS = 3.0
+# A period of a node that has any: borders are passed while calls, leases and settlements are under
+# way.
+DAY_SECONDS = 20.0
 BOOKED = ("ids", "claim_ids", "pauses", "failures", "not_found", "unknown", "states", "progress")
 
 
@@ -80,7 +85,11 @@ class SimulatedStore(FakeStore):
     def __init__(self, clock: LoopClock) -> None:
         super().__init__(clock=clock, jobs=SimulatedJobs())  # type: ignore[arg-type]
         self.copies = CopyTable(self.jobs, self.jobs.ended, lambda: self._now)
-        self.keys = KeyTables(lambda account: self.balances[account] - self.held[account])
+        self.keys = KeyTables(
+            lambda account: self.balances[account] - self.held[account], self.nodes.version
+        )
+        self.nodes.day_seconds = DAY_SECONDS
+        self.budgets = BudgetTable(self.nodes)
         self._unleased_until: dict[str, float] = {}
 
     def open_tenant(self, account: str, balance: int, tenant: Tenant) -> None:
@@ -92,6 +101,8 @@ class SimulatedStore(FakeStore):
     async def execute(self, sql: str, params: Any = ()) -> int:
         if (rows := self.copies.run(sql, params)) is not None:
             return len(rows)
+        if (changed := self.budgets.execute(sql, params)) is not None:
+            return changed
         touched = self.keys.execute(sql, params)
         if touched is None:
             return await super().execute(sql, params)
@@ -104,6 +115,9 @@ class SimulatedStore(FakeStore):
     def _now(self) -> float:
         return self.clock.monotonic()
 
+    def unix_seconds(self) -> float:
+        return self.clock.now()
+
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         self.claims.now = self._now
         of_keys = await self.keys.fetch_all(sql, params)
@@ -111,6 +125,12 @@ class SimulatedStore(FakeStore):
             return of_keys
         if (of_copies := self.copies.run(sql, params)) is not None:
             return of_copies
+        if sql == MATCHING_SQL["live"]:
+            (account,) = params
+            return [(self.nodes.version(account), self.nodes.live(account))]
+        if sql == PROCESS_SQL["called_back_of"]:
+            (account,) = params
+            return [one for one in self.called_of_others("") if one[1] == account]
         if sql == CHANGES_SQL["alive"]:
             return [(name,) for name in self._alive(params[0])]
         if sql == NEIGHBOURS_SQL["others"]:
@@ -140,9 +160,12 @@ class SimulatedStore(FakeStore):
             hold.setdefault("at", self._now)
         return found
 
-    def _call_back(self, account: str) -> None:
-        super()._call_back(account)
+    def call_back(self, account: str) -> None:
+        super().call_back(account)
         self._unleased_until[account] = self._now + UNLEASED_SECONDS
+
+    def nodes_changed(self, account: str) -> None:
+        self.keys.push(CHANGES_CHANNEL, f"account:{account}")
 
     def notify(self, account: str) -> None:
         self.keys.push(NEIGHBOURS_CHANNEL, f"give_back {LEDGER} {account}")

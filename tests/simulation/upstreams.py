@@ -24,8 +24,9 @@ FILM_SECONDS = 5
 IMAGES_MAX = 3
 WORD = "word "
 PACES = (50, 20, 4)  # events a second
-# So many calls cost far more than they held: their prompt is so many times as long.
-DEAR, DEAR_FACTOR = 0.1, 2000
+# So many calls cost far more than they held: their prompt is so many times as long. Where there are
+# many of them, leases are called back all the time.
+DEAR, DEAR_FACTOR = (0.1, 0.1, 0.005), 2000
 
 
 class Attempted(Protocol):
@@ -79,6 +80,7 @@ class Upstreams:
     """All channels' upstreams."""
 
     chance: Random
+    dear: float = 0.0
     moods: dict[str, str] = field(default_factory=dict)
     films: dict[str, Film] = field(default_factory=dict)
     # How often each submission, by its idempotency key, has begun a film.
@@ -120,7 +122,7 @@ class Upstreams:
         if mood == "hanging" and chance.random() < 0.5:
             return Response([FOR_EVER, Head()])
         prompt, completion = chance.randint(1, 50), chance.randint(1, 60)
-        if chance.random() < DEAR:
+        if chance.random() < self.dear:
             prompt *= DEAR_FACTOR
         cached = chance.choice((0, prompt // 2))
         usage = usage_of(prompt, completion, cached) if chance.random() < 0.9 else None

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
+from actors.store.session import Statements
 from actors.wallet.claims import Claim
 from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import CallFacts, NewJob
@@ -83,7 +84,7 @@ def use_cases(
     clock: Clock,
     metrics: Metrics,
     precharge: Precharge = "messages",
-    budgets: FakeBudgets | None = None,
+    budgets: Statements | None = None,
 ) -> UseCases:
     """Wire them as `gw serve` does."""
     current = in_force(redactor, registry)

@@ -8,6 +8,7 @@ same rules on both and so proves the fake.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from actors.wallet.batch import BURIED
 from actors.wallet.quarantine import SQL as QUARANTINE_SQL
 from tests.support.fake_claims import FakeClaims
 from tests.support.fake_jobs import FakeJobs
+from tests.support.fake_nodes import FakeNodes
 
 
 def read_rows(text: str | None) -> list[list[str | None]]:
@@ -79,6 +81,7 @@ class FakeLedger:
     # Leases that are called back, each with a number of its own as its time.
     called: dict[tuple[str, str], int] = field(default_factory=dict)
     calls_back: int = 0
+    taken: set[tuple[str, str]] = field(default_factory=set)  # leases that were not returned
     numbers: dict[str, int] = field(default_factory=dict)  # of each process's last batch
     # What goes wrong next: before the statement, or after it has committed.
     lose_before: int = 0
@@ -87,6 +90,13 @@ class FakeLedger:
     refuses_replies: bool = False
     gate: asyncio.Event | None = None
     batches: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = FakeNodes(self, self.unix_seconds)
+
+    def unix_seconds(self) -> float:
+        """The database's clock."""
+        return time.time()
 
     def open_account(self, account_id: str, key_id: str, balance_nano_usd: int = 0) -> None:
         self.balances.setdefault(account_id, 0)
@@ -123,10 +133,14 @@ class FakeLedger:
         if sql == ledger.SQL["last_batch"]:
             return [(self.numbers.get(params[0], 0),)] if self.may_hold(params[0]) else []
         if sql == ledger.SQL["leases_of"]:
-            process = params["process"]
-            return [(a, self.leases.get((process, a), 0), 0, False) for a in params["accounts"]]
+            process, nodes = params["process"], self.nodes
+            return [
+                (a, self.leases.get((process, a), 0), nodes.version(a), nodes.runs.get(a, 0) > 0)
+                for a in params["accounts"]
+            ]
         if sql == ledger.SQL["node_leases_of"]:
-            return [("[]",)]
+            rows = self.nodes.leases_of(params["process"], params["accounts"])
+            return [(ujson.dumps(rows),)]
         if sql == QUARANTINE_SQL["keep"]:
             self.quarantine.setdefault(UUID(params["call"]), params)
             return []
@@ -160,8 +174,8 @@ class FakeLedger:
             self.lose_before -= 1
             raise StoreUnavailable("lost before the statement")
         process, accounts, keys, settlements, details, holds, calls, rows, unusual = params[:9]
-        number, admitted, written, changes, jobs, *nodes = params[9:]
-        assert nodes == ["{}", None, None, None], "the twin knows no budgets"
+        number, admitted, written, changes, jobs, nodes, of_settled, of_held, moves = params[9:]
+        of_nodes = ujson.loads(nodes)
         if self.refuses_replies and unusual is not None and '"body"' in unusual:
             raise StatementRefused("54000", "too large")
         ended, wanted = _settlements(settlements, details), _holds(holds, calls)
@@ -169,9 +183,16 @@ class FakeLedger:
         if is_buried and number is not None:
             response: dict[str, Any] = {"buried": True}
         else:
-            for one, hold in zip(ended, _admitted(admitted, len(ended)), strict=True):
-                one["admitted"] = hold
+            holds_admitted = _admitted(admitted, len(ended))
+            settled_nodes = _nodes_of_calls(of_settled, len(ended))
+            for one, hold, budgets in zip(ended, holds_admitted, settled_nodes, strict=True):
+                one["admitted"], one["budgets"] = hold, budgets
+            asked = of_nodes.get("asked") or [None] * (len(wanted) - written)
+            of_holds = [*((0, one) for one in _nodes_of_calls(of_held, written)), *asked]
+            for one, of_hold in zip(wanted, of_holds, strict=True):
+                one["version"], one["nodes"] = of_hold or (0, None)
             needed = {str(name): int(amount or 0) for name, amount in read_rows(accounts)}
+            is_reported = changes is not None or not self._all_fit(needed, read_rows(keys))
             response = self.apply(
                 ended,
                 [] if is_buried else wanted,
@@ -180,6 +201,7 @@ class FakeLedger:
                 process,
                 written=written,
                 needed=needed,
+                moves=[[int(value or 0) for value in row] for row in read_rows(moves)],
             )
             if number is not None:
                 self.numbers[process] = number
@@ -191,12 +213,17 @@ class FakeLedger:
             if is_buried:
                 response["refused"] = [[hold["seq"], BURIED] for hold in wanted]
             response["accounts"] = self._touched(needed, ended, wanted)
-            response["leases"] = [
-                [a, self.leases.get((process, a), 0)] for a in needed if a in self.balances
-            ]
-            response["called"] = [a for a in needed if (process, a) in self.called]
+            known = [account for account in needed if account in self.balances]
+            response["nodes"] = self.nodes.lease(process, of_nodes.get("leases", ()))
+            response |= {"leases": [], "called": [], "versions": [], "drawn": []}
+            if is_reported or response.pop("has_late"):
+                response["leases"] = [[a, self.leases.get((process, a), 0)] for a in known]
+                response["called"] = [a for a in known if (process, a) in self.called]
+                versions = [[a, self.nodes.version(a), self.nodes.runs.get(a, 0)] for a in known]
+                response["versions"] = [one for one in versions if any(one[1:])]
+            if response.pop("is_drawn"):
+                response["drawn"] = self.nodes.leases_of(process, known)
             response["others"] = []  # of values of rows, of which it stores all
-            response |= {"versions": [], "nodes": [], "drawn": [], "warned": [], "exceeding": 0}
             _check_keys(keys, wanted)
             self.batches.append(len(ended) - len(response["unsettled"]))
         if self.lose_after:
@@ -214,14 +241,23 @@ class FakeLedger:
         *,
         written: int,
         needed: Mapping[str, int],
+        moves: Sequence[Sequence[int]],
     ) -> dict[str, Any]:
         unusual = unusual or {}
         recovered, late = unusual.get("recovered", ()), unusual.get("late", {})
         self._draw(process_id, settlements, holds[:written], needed, late)
+        exceeding, is_drawn = 0, bool(late and moves)
+        if moves and not late:  # what was admitted takes its room before others ask for it
+            is_covered, exceeding = self.nodes.book(moves)
+            is_drawn = not is_covered
         for settlement in settlements:
             if settlement["admitted"] is not None:
-                self._open_admitted(settlement, process_id, late, recovered)
-        settled = [s["call_id"] for s in settlements if self._settle(s, recovered)]
+                self._open_admitted(settlement, process_id, late, is_drawn=is_drawn)
+        for hold in holds[:written]:
+            self._admit(hold, process_id, late, is_drawn=is_drawn)
+        charges: list[tuple[int, Any]] = []
+        settled = [s["call_id"] for s in settlements if self._settle(s, recovered, charges)]
+        exceeding += self.nodes.settle(charges)
         self._look_uncovered(needed)
         corrected = [
             s["call_id"]
@@ -238,7 +274,9 @@ class FakeLedger:
                 self.claims.end(end)
         wanted = {want["seq"]: want for want in unusual.get("wanted", ())}
         begun = {job["seq"]: job for job in unusual.get("jobs", ())}
-        refused, taken = [], []
+        refused: list[list[Any]] = []
+        taken: list[list[Any]] = []
+        warned: list[list[Any]] = []
         ordered = sorted(holds, key=lambda h: (h["account_id"], h["seq"]))
         for hold in ordered:
             call_id = UUID(hold["call_id"])
@@ -254,10 +292,13 @@ class FakeLedger:
                     taken.append([hold["seq"], standing])
                     continue
             is_repeat = UUID(hold["call_id"]) in self.holds
-            reason = self._hold({**hold, "process_id": process_id, "job_id": None})
-            if reason is not None:
-                refused.append([hold["seq"], reason])
+            found = self._hold({**hold, "process_id": process_id, "job_id": None})
+            if "reason" in found:
+                budget = [found["budget"]] if "budget" in found else []
+                refused.append([hold["seq"], found["reason"], *budget])
                 continue
+            if found.get("warned"):
+                warned.append([hold["seq"], found["warned"]])
             if want is not None:
                 self.claims.claim(want)
             if (job := begun.get(hold["seq"])) is not None and not is_repeat:
@@ -270,7 +311,23 @@ class FakeLedger:
             "corrected": corrected,
             "refused": refused,
             "taken": taken,
+            "warned": warned,
+            "exceeding": exceeding,
+            "has_late": bool(late),
+            "is_drawn": is_drawn,
         }
+
+    def _all_fit(self, needed: Mapping[str, int], keys: list[list[str | None]]) -> bool:
+        known = [account for account in needed if account in self.balances]
+        return (
+            bool(known)
+            and all(needed[account] < self.available(account) for account in known)
+            and all(
+                int(most or 0) < int(cap or 0) - self.spent_by_key[key] - self.held_by_key[key]
+                for key, most, cap in keys
+                if key is not None
+            )
+        )
 
     def leased(self, account: str) -> int:
         return sum(amount for (_, name), amount in self.leases.items() if name == account)
@@ -286,6 +343,7 @@ class FakeLedger:
     def _end_lease(self, place: tuple[str, str]) -> None:
         self.leases.pop(place, None)
         self.called.pop(place, None)
+        self.nodes.end_leases(*place)
 
     def called_of(self, process: str) -> list[str]:
         """The accounts of which a process has a lease that is called back."""
@@ -299,13 +357,19 @@ class FakeLedger:
     def take_lease(self, process: str, account: str, called_at: int) -> int:
         if self.called.get((process, account)) != called_at:
             return 0
+        self.taken.add((process, account))
         taken, self.leases[process, account] = self.leases[process, account], 0
+        self.nodes.end_leases(process, account)
         return taken
 
     def notify(self, account: str) -> None:
         """The leases of an account are called back; a subclass tells processes of it."""
 
-    def _call_back(self, account: str) -> None:
+    def nodes_changed(self, account: str) -> None:
+        """The nodes of an account have another version; a subclass tells processes of it."""
+
+    def call_back(self, account: str) -> None:
+        """Call back all leases of an account."""
         new = [p for p in self.leases if p[1] == account and p not in self.called]
         self.calls_back += 1
         self.called.update(dict.fromkeys(new, self.calls_back))
@@ -313,11 +377,20 @@ class FakeLedger:
         if new:
             self.notify(account)
 
+    def is_leased(self, account: str) -> bool:
+        """Whether any process has a lease of it, be it of nothing."""
+        return any(name == account for _, name in self.leases)
+
+    def may_lease(self, process: str, account: str) -> bool:
+        """Whether a process may lease more of the account's nodes."""
+        place = process, account
+        return place in self.leases and place not in self.called and account not in self.unleased
+
     def _look_uncovered(self, accounts: Iterable[str]) -> None:
         """The trigger of accounts, once for a statement that moved money of these."""
         for account in accounts:
             if account in self.balances and self.leased(account) > 0 > self.available(account):
-                self._call_back(account)
+                self.call_back(account)
 
     def _lease(self, process: str, account: str, change: int, least: int) -> None:
         place = process, account
@@ -365,7 +438,8 @@ class FakeLedger:
         settlement: dict[str, Any],
         process: str,
         late: Mapping[str, str],
-        recovered: Collection[str],
+        *,
+        is_drawn: bool,
     ) -> None:
         """The hold of a call that ended before it was written."""
         call_id = UUID(settlement["call_id"])
@@ -373,7 +447,21 @@ class FakeLedger:
             return
         whose = late.get(str(call_id), process)
         hold = {**settlement["admitted"], "call_id": settlement["call_id"], "cap": None}
+        hold |= {"budgets": settlement["budgets"], "is_on_nodes": is_drawn}
+        if is_drawn:
+            hold["budgets"] = self.nodes.draw(whose, settlement["cost"], settlement["budgets"])
         self._make_hold({**hold, "process_id": whose, "job_id": None})
+
+    def _admit(
+        self, hold: dict[str, Any], process: str, late: Mapping[str, str], *, is_drawn: bool
+    ) -> None:
+        """What a hold that was granted in memory holds on its nodes."""
+        call_id = UUID(hold["call_id"])
+        hold["budgets"] = hold["nodes"] or []
+        is_written = call_id in self.holds or (str(call_id) in late and self._knows(call_id))
+        if is_drawn and not is_written:
+            whose = late.get(str(call_id), process)
+            hold["budgets"] = self.nodes.draw(whose, None, hold["budgets"])
 
     def _touched(
         self, needed: Mapping[str, int], ended: list[dict[str, Any]], wanted: list[dict[str, Any]]
@@ -391,7 +479,12 @@ class FakeLedger:
             return None
         return self.claims.standing(want, open_calls=set(self.holds))
 
-    def _settle(self, settlement: dict[str, Any], recovered: Collection[str]) -> bool:
+    def _settle(
+        self,
+        settlement: dict[str, Any],
+        recovered: Collection[str],
+        charges: list[tuple[int, Any]],
+    ) -> bool:
         call_id = UUID(settlement["call_id"])
         hold = self.holds.get(call_id)
         if hold is None:
@@ -410,8 +503,11 @@ class FakeLedger:
         self.spent_by_key[key] += cost
         self.held_by_key[key] -= amount
         self.entries.append((account, key, call_id, settlement["kind"], -cost, -amount))
+        budgets = hold.get("budgets", [])
+        if budgets and hold.get("is_on_nodes", True):  # else they were moved with the batch
+            charges.append((cost, budgets))
         if settlement["status"] is not None:
-            account_and_key = {"account_id": account, "key_id": key}
+            account_and_key = {"account_id": account, "key_id": key, "budgets": budgets}
             self.rows[call_id] = {**settlement, **account_and_key}
         return True
 
@@ -432,8 +528,10 @@ class FakeLedger:
         self.spent_by_key[key] -= difference
         self.entries.append((account, key, call_id, "correction", difference, 0))
         self._look_uncovered([account])
+        budgets = row.get("budgets", [])
+        self.nodes.correct(row["cost"], true["cost"], budgets)
         place = {name: row[name] for name in ("account_id", "key_id", "created_at")}
-        self.rows[call_id] = {**true, **place}
+        self.rows[call_id] = {**true, **place, "budgets": budgets}
         return True
 
     def _record(self, row: dict[str, Any]) -> None:
@@ -444,24 +542,33 @@ class FakeLedger:
         elif call_id not in self.recovered:
             self.rows.setdefault(call_id, row)
 
-    def _hold(self, hold: dict[str, Any]) -> str | None:
+    def _hold(self, hold: dict[str, Any]) -> dict[str, Any]:
+        """Hold what is asked for; return why not as `reason`, or the nodes that warn."""
         call_id, account, key = (UUID(hold["call_id"]), hold["account_id"], hold["key_id"])
         if call_id in self.holds:
-            return None
+            return {}
         if account not in self.balances:
-            return "unknown_account"
+            return {"reason": "unknown_account"}
         available = self.available(account)
         if hold["amount"] > 0 and (available <= 0 or hold["amount"] > available):
             if hold["amount"] > available + self.leased(account):
-                return "insufficient_funds"
-            self._call_back(account)
-            return "leased"
+                return {"reason": "insufficient_funds"}
+            self.call_back(account)
+            return {"reason": "leased"}
         if hold["cap"] is not None:
             left = hold["cap"] - self.spent_by_key[key] - self.held_by_key[key]
             if left <= 0 or hold["amount"] > left:
-                return "spend_cap"
-        self._make_hold(hold)
-        return None
+                return {"reason": "spend_cap"}
+        if hold["version"] != self.nodes.version(account):
+            return {"reason": "stale_budgets"}
+        found: dict[str, Any] = {}
+        if hold["nodes"] is not None:
+            found = self.nodes.hold(account, hold["nodes"])
+            if found.get("reason") == "leased":
+                self.call_back(account)
+        if "reason" not in found:
+            self._make_hold({**hold, "budgets": found.get("held", [])})
+        return found
 
     def _make_hold(self, hold: dict[str, Any]) -> None:
         call_id, account, key = UUID(hold["call_id"]), hold["account_id"], hold["key_id"]
@@ -493,6 +600,13 @@ class FakeLedger:
         self.balances[account_id] += amount
         self.entries.append((account_id, None, None, kind, amount, 0))
         return self.balances[account_id]
+
+    def _calls_on_nodes(self) -> Iterator[tuple[int, int, Any]]:
+        for call_id, row in self.rows.items():
+            before = row["cost"] + self.corrections.get(call_id, 0)
+            yield row["cost"], min(row["cost"], before), row.get("budgets", [])
+        for hold in self.holds.values():
+            yield -1, 0, hold.get("budgets", [])
 
     def faults(self) -> list[str]:
         """The invariants of `gw ledger verify`, by the same names, on this memory."""
@@ -535,6 +649,7 @@ class FakeLedger:
                 found.append("kept_answer_is_settled")
         if not all(map(self.jobs.owns, self.holds.values())):
             found.append("hold_has_a_live_call")
+        found += self.nodes.faults(self._calls_on_nodes())
         assert set(found) <= set(verify.INVARIANTS)
         return found
 
@@ -578,7 +693,8 @@ def _settlements(rows: str | None, details: str | None) -> list[dict[str, Any]]:
         rare = ujson.loads(row.pop("rare") or "{}")
         if isinstance(rare, list):
             rare = {"bought": rare}
-        row["upstream_cost_nano_usd"], row["channel_id"] = rare.pop("bought", (None, None))
+        bought = rare.pop("bought", None) or (None, None)
+        row["upstream_cost_nano_usd"], row["channel_id"] = bought[:2]
         row.update(dict.fromkeys(_RARE), **rare, detail=detail)
         delivered = row["cost"] != 0 or row["status"] == "success"
         row["kind"] = "settle" if delivered else "refund"
@@ -606,6 +722,18 @@ def _admitted(text: str | None, count: int) -> list[dict[str, Any] | None]:
         else {"account_id": account, "key_id": key, "amount": int(amount or 0)}
         for account, key, amount in rows
     ]
+
+
+def _nodes_of_calls(text: str | None, count: int) -> list[list[list[int]]]:
+    """The nodes of each of so many calls: number of the sum and what is held, if any."""
+    if text is None:
+        return [[] for _ in range(count)]
+    found = []
+    for item in _split(text[1:-1]):
+        assert item is not None
+        values = [] if item == "NULL" else list(map(int, item[1:-1].split(",")))
+        found.append([[*pair] for pair in zip(values[::2], values[1::2], strict=True)])
+    return found
 
 
 def _aligned(
