@@ -878,6 +878,43 @@ MUTATIONS = (
         "tests/unit/calls/test_holding.py"
         "::test_nodes_that_refuse_are_held_for_the_whole_request_and_others_count_only",
     ),
+    Mutation(
+        "budgets-matched-once",
+        "actors",
+        "is_free = hold.budgets_version == nodes.version",
+        "is_free = True",
+        "tests/unit/wallet/test_node_leases.py"
+        "::test_a_call_matched_by_the_nodes_of_before_is_not_admitted",
+    ),
+    Mutation(
+        "node-lease-that-never-ends",
+        "actors",
+        "if now >= lease.until or lease.identity != identity:",
+        "if lease.sum_id is None or lease.identity != identity:",
+        "tests/unit/wallet/test_node_leases.py::test_a_lease_of_a_node_ends_with_its_period",
+    ),
+    Mutation(
+        "node-lease-spent-twice",
+        "actors",
+        "            lease.used += amount\n            assert lease.sum_id is not None",
+        "            assert lease.sum_id is not None",
+        "tests/unit/wallet/test_node_leases.py::test_no_more_is_admitted_in_memory_than_is_leased",
+    ),
+    Mutation(
+        "leased-of-budgets-held-again",
+        "actors",
+        "ELSIF want.amount > 0 AND want.amount > remaining - sum.leased_nano_usd THEN",
+        "ELSIF want.amount > 0 AND want.amount > remaining THEN",
+        "tests/integration/budgets/test_holds.py"
+        "::test_what_comes_in_one_batch_with_calls_admitted_in_memory_finds_their_room_taken",
+    ),
+    Mutation(
+        "stale-budgets-are-503",
+        "gw",
+        'if refused.reason != "stale_budgets":',
+        "if True:",
+        SIMULATION,
+    ),
     # Chains of models.
     Mutation(
         "cheapest-of-a-chain-held",
