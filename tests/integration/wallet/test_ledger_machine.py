@@ -5,8 +5,9 @@ from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import invariant, run_state_machine_as_test
 
+from actors.events import outbox
 from actors.jobs import store
 from actors.process import SQL, ProcessIdentity, register
 from actors.wallet import ledger
@@ -22,6 +23,14 @@ from tests.support.ledger_machine import KEYS
 
 UNLEASED = "UPDATE accounts SET unleased_until = 'infinity' WHERE unleased_until IS NOT NULL"
 
+# What each row has cost before its corrections, and costs.
+COSTS_OF_ROWS = """
+SELECT l.request_id, ARRAY(
+    SELECT c.cost_before_nano_usd FROM call_log_corrections c WHERE c.call_id = l.request_id
+    ORDER BY c.id) || l.cost_nano_usd
+FROM call_logs l
+"""
+
 pytestmark = pytest.mark.long
 
 
@@ -29,6 +38,9 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
     class PostgresLedgerMachine(LeaseMachine):
         def __init__(self) -> None:
             driver.run(self._empty())
+            self.cursor = self._read_events(0).last
+            # What the events of each call say that it has cost, one after the other.
+            self.settled: dict[UUID, list[int]] = {}
             super().__init__()
 
         async def _empty(self) -> None:
@@ -39,10 +51,12 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
                 ";".join(f"ALTER TABLE {name} {what} TRIGGER USER" for name in guarded)
                 for what in ("DISABLE", "ENABLE")
             )
+            await outbox.want_calls(database, are_wanted=True)
             await database.execute(
                 f"{entry_guards('DISABLE')}; {off};"
                 "TRUNCATE idempotency, entries, holds, jobs, job_polls, call_logs,"
-                " call_log_rollups, processes, leases, recovered_calls, call_log_corrections;"
+                " call_log_rollups, processes, leases, recovered_calls, call_log_corrections,"
+                " events, events_written; UPDATE event_numbers SET purged = last;"
                 f"TRUNCATE key_spend, keys, accounts CASCADE; {on};"
                 f"{entry_guards('ENABLE')}"
             )
@@ -56,6 +70,25 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
                         " VALUES (%s, %s, 'n', 'console', 'p', %s)",
                         (key, account, key.encode()),
                     )
+
+        def _read_events(self, after: int) -> outbox.Reading:
+            driver.run(outbox.number(driver.database))
+            reading = outbox.read(driver.database, after=after, limit=10_000)
+            return driver.run(reading)  # type: ignore[no-any-return]
+
+        @invariant()
+        def a_row_is_one_event_and_no_cursor_passes_any(self) -> None:
+            """And each correction of it is another."""
+            reading = self._read_events(self.cursor)
+            numbers = [one.sequence for one in reading.events]
+            assert numbers == list(range(self.cursor + 1, reading.last + 1))
+            self.cursor = reading.last
+            for one in reading.events:
+                if one.type == "call.settled":
+                    costs = self.settled.setdefault(UUID(one.data["request_id"]), [])
+                    costs.append(one.data["cost_nano_usd"])
+            rows = driver.run(driver.database.fetch_all(COSTS_OF_ROWS))
+            assert self.settled == {UUID(call): costs for call, costs in rows}
 
         def register(self, identity: ProcessIdentity) -> None:
             driver.run(register(driver.database, identity))
