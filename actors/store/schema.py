@@ -1,8 +1,8 @@
 """Brings a database to the schema of this program: tables by migrations, functions by digest.
 
-An empty database gets the files of `tables/` at once. A database of an earlier release gets the
-files of `migrations/` that it lacks, in order, each once. Both only go forward: an applied file is
-never edited, only corrected by a later migration. Migrations hold tables, types and triggers.
+A database begins with the files of `tables/`, which are the first release's, and then gets the files
+of `migrations/` that it lacks, in order, each once. Both only go forward: an applied file is never
+edited, only corrected by a later migration. They hold tables, types and triggers.
 
 Functions are in `functions/`, one file each, and are edited there. Those that have changed are
 loaded together, after the migrations. The database lists every set of functions that was loaded
@@ -25,11 +25,8 @@ from actors.store.session import Session
 
 FOLDER = Path(__file__).parent
 FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
-# The migrations that `tables/` stands for, and those of the earlier release: how many, and the
-# digest of their checksums.
-TABLES_VERSION = 25
-RELEASED_VERSION = 22
-RELEASED_CHECKSUM = "25b8423425ad3a15bae078d14c69817dde01276e42ad665f5f08601b03931e10"
+# `tables/` as a whole is the first migration.
+TABLES_VERSION = 1
 # Any number that no other user of the database uses.
 LOCK_KEY = 0x67775F6D69677261
 # For one migration of a large table, and for the wait until another process has done it.
@@ -80,9 +77,8 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The files of one folder. `tables`: None if every database gets all migrations."""
+    """The files of one folder; of migrations `tables/` is the first, where there is one."""
 
-    tables: Migration | None
     migrations: Sequence[Migration]
     functions: Sequence[Function]
 
@@ -99,8 +95,12 @@ class Schema:
 
     def missing(self, applied: Sequence[Applied]) -> list[Migration]:
         """Return what the database lacks, in order. Raises MigrationFault."""
-        known = {migration.version: migration for migration in self._way_of(applied)}
-        for version, name, checksum in _without_released(self.tables, applied):
+        known = {migration.version: migration for migration in self.migrations}
+        if applied and applied[0][0] not in known:
+            raise MigrationFault(
+                f"the schema of the database begins with {applied[0][1]}. {WAY_OUT}"
+            )
+        for version, name, checksum in applied:
             migration = known.pop(version, None)
             if migration is None:
                 raise MigrationFault(
@@ -113,26 +113,6 @@ class Schema:
                     f"(number {version}); applied migrations are never edited. {WAY_OUT}"
                 )
         return [known[version] for version in sorted(known)]
-
-    def _way_of(self, applied: Sequence[Applied]) -> Sequence[Migration]:
-        """The files of a database that began as this one: with `tables`, or with the release."""
-        tables = self.tables
-        if tables is None or (applied and applied[0][1] != tables.name):
-            return self.migrations
-        return [tables, *(m for m in self.migrations if m.version > tables.version)]
-
-
-def _without_released(tables: Migration | None, applied: Sequence[Applied]) -> Sequence[Applied]:
-    """Leave out the migrations of the earlier release, whose files are gone."""
-    if tables is None or not applied or applied[0][1] == tables.name:
-        return applied
-    released = applied[:RELEASED_VERSION]
-    if _digest(checksum for _, _, checksum in released) != RELEASED_CHECKSUM:
-        raise MigrationFault(
-            f"the database was not made by a release: its schema ends with {applied[-1][1]} "
-            f"(number {applied[-1][0]}). {WAY_OUT}"
-        )
-    return applied[RELEASED_VERSION:]
 
 
 def _digest(parts: Iterable[str]) -> str:
@@ -176,12 +156,13 @@ def read(folder: Path = FOLDER) -> Schema:
 
     Raises MigrationFault unless the migrations are numbered without a gap.
     """
-    migrations: list[Migration] = []
+    tables = "\n".join(_text(path) for path in sorted((folder / "tables").glob("*.sql")))
+    migrations = [Migration(version=TABLES_VERSION, name="tables", sql=tables)] if tables else []
     for path in sorted((folder / "migrations").glob("*.sql")):
         match = FILE_NAME.fullmatch(path.name)
         if match is None:
             raise MigrationFault(f"{path.name} is not named like 0001_what_it_does.sql")
-        expected = migrations[-1].version + 1 if migrations else int(match[1])
+        expected = migrations[-1].version + 1 if migrations else 1
         if int(match[1]) != expected:
             raise MigrationFault(f"{path.name} stands where number {expected:04} should be")
         migrations.append(Migration(version=expected, name=path.stem, sql=_text(path)))
@@ -189,12 +170,7 @@ def read(folder: Path = FOLDER) -> Schema:
         Function(name=path.stem, sql=_text(path))
         for path in sorted((folder / "functions").glob("*.sql"))
     ]
-    tables = "\n".join(_text(path) for path in sorted((folder / "tables").glob("*.sql")))
-    return Schema(
-        tables=Migration(version=TABLES_VERSION, name="tables", sql=tables) if tables else None,
-        migrations=migrations,
-        functions=functions,
-    )
+    return Schema(migrations=migrations, functions=functions)
 
 
 def _check_encoding(found: Sequence[tuple[str]]) -> None:

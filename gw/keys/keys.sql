@@ -1,6 +1,6 @@
 -- find --
 -- The keys of some hashes, each with its account and its available balance.
-SELECT * FROM find_demanding_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
+SELECT * FROM find_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
 
 -- insert --
 -- Insert a key, found by its keyed hash or, if imported, by its plain one, unless its account has as many as it may.

@@ -1,6 +1,6 @@
 -- Adds new rows of the log to its sums, whichever statement inserts them, and writes their events while anyone wants these
 -- (`events_of_calls` those of changed rows). The inserting transaction holds the lock of the rows' accounts
--- (`ledger_apply`), so that no other changes these sums.
+-- (`ledger_batch`), so that no other changes these sums.
 --
 -- It is loaded before the first migration of an upgrade, while gateways write: what a table is there for that a later one
 -- makes is done once it is there.

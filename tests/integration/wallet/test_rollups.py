@@ -22,7 +22,7 @@ from actors.wallet.verify import verify
 from channels.families import TOKEN_PRICES
 from channels.prices import PriceSpec
 from tests.integration.cli.command import Gw
-from tests.integration.money import ACCOUNT, KEY, PROCESS, entry_guards, open_account
+from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
 from tests.support.aio import run
 from tests.support.ledger_values import facts, hold, outcome, refused, settle
 from tests.support.logs import logs
@@ -263,25 +263,6 @@ async def test_true_settlement_after_recovery_brings_its_cost(database_url: str)
         assert [row[1:] for row in await margins(database)] == [("", 1, 0, 0, 0)]
         await database.execute("DELETE FROM call_logs")
         assert await margins(database) == []
-
-
-async def test_gateway_of_the_release_before_settles_at_unknown_cost(database_url: str) -> None:
-    """Its settlements have nothing of it: what is rare is null, or an object without it."""
-    async with Database(database_url) as database:
-        await open_account(database, 10_000)
-        await apply(database, PROCESS, Batch(holds=[hold(1, 9), hold(2, 9)]))
-        common = "5,1790000001,1790000000,chat,m,success,1,1,0,5,f,"
-        rare = r"\"{\\\"error_code\\\":\\\"x\\\"}\""
-        written = f'{{"({UUID(int=1).hex},{common})","({UUID(int=2).hex},{common}{rare})"}}'
-        await database.fetch_all(
-            "SELECT ledger_apply(%s, %s, NULL, %s, '[null,null]', NULL, NULL, NULL, NULL)",
-            (PROCESS, f'{{"({ACCOUNT},10)"}}', written),
-        )
-        assert await rows(database) == {1: (None, None), 2: (None, None)}
-        assert [row[1:] for row in await margins(database)] == [(" ?", 2, 2, 10, 0)]
-        assert await database.fetch_one(
-            "SELECT count(*) FROM call_logs WHERE key_id = %s AND error_code = 'x'", (KEY,)
-        ) == (1,)
 
 
 CALLS = 400

@@ -25,14 +25,18 @@ ALTER TABLE entries_default ADD PRIMARY KEY (id);
 CREATE UNIQUE INDEX entries_default_one_hold ON entries_default (call_id) WHERE kind = 'hold';
 CREATE UNIQUE INDEX entries_default_one_resolution ON entries_default (call_id) WHERE kind IN ('settle', 'refund');
 
+-- For the pages of accounts: what they were given, and corrections by operators, few rows of many, so that a call's
+-- entries leave these alone.
+CREATE INDEX entries_credits ON entries (account_id, created_at, id) WHERE kind IN ('topup', 'trial');
+CREATE INDEX entries_corrections ON entries (account_id, created_at, id) WHERE kind = 'correction' AND call_id IS NULL;
+
 CREATE TRIGGER entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
     FOR EACH STATEMENT EXECUTE FUNCTION entries_are_append_only();
 CREATE TRIGGER entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON entries_default
     FOR EACH STATEMENT EXECUTE FUNCTION entries_are_append_only();
 
 -- The months of entries. `name`: its table; `ends_at`: its entries are older than this instant, and not older than the end
--- of the month before it. In a database made before there were months, the first one is `entries_first`: everything until
--- then.
+-- of the month before it.
 --
 -- Each month that has ended gets a checkpoint: the sums of its entries, and copies of those that later ones may refer to.
 -- `gw ledger verify` writes it in the transaction in which it found no fault, and begins at the last one; a month may be
@@ -94,7 +98,8 @@ CREATE TABLE holds (
     created_at      timestamptz NOT NULL DEFAULT now(),
     call            json NOT NULL,
     delivered       json,
-    job_id          text              -- null: the call ends with its answer
+    job_id          text,             -- null: the call ends with its answer
+    budgets         bigint[]          -- the sums of its nodes: {sum, held, sum, held, …}; null: none
 ) WITH (fillfactor = 45);
 
 CREATE INDEX holds_of_process ON holds (process_id) WHERE process_id IS NOT NULL;
@@ -111,8 +116,25 @@ CREATE TABLE processes (
     heartbeat_at timestamptz NOT NULL DEFAULT now(),
     pid_started  bigint NOT NULL DEFAULT 0,
     buried_at    timestamptz,
-    buried_by    text
+    buried_by    text,
+    batch        bigint NOT NULL DEFAULT 0    -- the number of its last batch that may not be applied twice
 );
+
+-- What processes have leased of an account's balance, out of which they admit calls in memory. `amount_nano_usd` stays as
+-- calls are written, as long as the balance covers both; a lease ends with the row of its process. `called_at`: since when
+-- it is called back; it is until it is gone, so that its process learns of it by its next heartbeat, too.
+CREATE TABLE leases (
+    process_id      text NOT NULL,
+    account_id      text NOT NULL,
+    amount_nano_usd bigint NOT NULL,
+    called_at       timestamptz,
+    PRIMARY KEY (process_id, account_id)
+);
+
+CREATE INDEX leases_of_account ON leases (account_id);
+CREATE INDEX leases_called ON leases (process_id) WHERE called_at IS NOT NULL;
+
+CREATE TRIGGER processes_end_leases AFTER DELETE ON processes FOR EACH ROW EXECUTE FUNCTION leases_end();
 
 -- Calls that were settled by another than the process that served them. Their true settlement may still come.
 CREATE TABLE recovered_calls (
@@ -128,5 +150,25 @@ CREATE TABLE recovered_calls (
 CREATE TABLE ledger_proofs (
     is_last   boolean     PRIMARY KEY DEFAULT true CHECK (is_last),
     proved_at timestamptz NOT NULL,
-    faults    integer     NOT NULL CHECK (faults >= 0)
+    faults    integer     NOT NULL CHECK (faults >= 0),
+    report    json                               -- what it found, beside how many rows were off
 );
+
+-- Settlements, and rows of refused calls, that the ledger refused for what they say: kept until an operator books them.
+-- `message` is what `actors/wallet/quarantine.py` encodes; it is not text, so that nothing in it is refused here, too.
+-- `booked_as` says how: whole; shortened to what the cost depends on; or that the call had been settled before.
+CREATE TABLE quarantine (
+    call_id        uuid PRIMARY KEY,
+    account_id     text NOT NULL,
+    key_id         text NOT NULL,
+    cost_nano_usd  bigint NOT NULL,
+    is_recovery    boolean NOT NULL,
+    error          text NOT NULL,
+    message        bytea NOT NULL,
+    quarantined_at timestamptz NOT NULL DEFAULT now(),
+    booked_at      timestamptz,
+    booked_by      text,
+    booked_as      text
+);
+
+CREATE INDEX quarantine_unbooked ON quarantine (quarantined_at) WHERE booked_at IS NULL;

@@ -1,23 +1,5 @@
 -- The console: links that sign in once, sessions of people, and what each process shows of itself.
 
--- What below refers to is locked together, before a writer has one of them; writers wait 0.3 s of every 2.3 meanwhile.
-DO $$
-BEGIN
-    FOR attempt IN 1..600 LOOP
-        BEGIN
-            SET LOCAL lock_timeout = '300ms';
-            LOCK TABLE ONLY entries, ONLY accounts IN SHARE ROW EXCLUSIVE MODE;
-            EXIT;
-        EXCEPTION WHEN lock_not_available THEN
-            IF attempt = 600 THEN
-                RAISE;
-            END IF;
-            PERFORM pg_sleep(2);
-        END;
-    END LOOP;
-    SET LOCAL lock_timeout = 0;
-END $$;
-
 -- A link and a session are known by the SHA-256 of a text of 256 random bits. An operator has no account.
 CREATE TABLE console_links (
     digest     bytea PRIMARY KEY,
@@ -47,6 +29,11 @@ CREATE UNLOGGED TABLE console_samples (
     sample     json NOT NULL
 ) WITH (fillfactor = 50);  -- each row is written every second
 
--- What accounts were given, for their pages: few rows of many, so that a call's entries leave it alone. Months that are
--- there stay without it, because writers would wait while they are read.
-CREATE INDEX entries_credits ON ONLY entries (account_id, created_at, id) WHERE kind IN ('topup', 'trial');
+-- Forms of the console that were booked: a digest of the page's number and the form on it. Whoever sends one again is
+-- refused.
+CREATE TABLE console_forms (
+    digest     bytea PRIMARY KEY,
+    expires_at timestamptz NOT NULL
+);
+
+CREATE INDEX console_forms_by_end ON console_forms (expires_at);

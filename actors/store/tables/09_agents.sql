@@ -13,7 +13,9 @@ CREATE TABLE agents (
     image_generation boolean NOT NULL,
     kbs              text[] NOT NULL,
     enabled          boolean NOT NULL DEFAULT true,
-    created_at       timestamptz NOT NULL DEFAULT now()
+    created_at       timestamptz NOT NULL DEFAULT now(),
+    -- An operator has disabled it: its account's owner cannot enable it.
+    locked           boolean NOT NULL DEFAULT false
 );
 
 CREATE INDEX agents_by_account ON agents (account_id);

@@ -26,7 +26,12 @@ CREATE TABLE call_logs (
     result_urls       json,
     result_expires_at timestamptz,
     attempts          json,            -- the failed internal ones; null: none
-    detail            json             -- what was decided and why, for the receipt
+    detail            json,            -- what was decided and why, for the receipt
+    upstream_cost_nano_usd bigint,     -- null: not known
+    channel_id        text,            -- the last one tried; null: none
+    digest            bigint,          -- of the row's content, written with it
+    attribution       json,            -- {end_user, session, run, labels: {key: value}}; null: its client said nothing
+    budgets           bigint[]         -- the sums of its nodes: {sum, held, sum, held, …}; null: none
 ) PARTITION BY RANGE (created_at);
 
 -- (request_id, created_at) makes a repeated write of the same row a no-op and serves look-ups by trace id.
@@ -53,7 +58,7 @@ CREATE VIEW call_log_rows AS
 SELECT l.id, l.created_at, l.submitted_at, l.account_id, l.key_id, k.name AS key_name, k.prefix AS key_prefix,
     l.request_id, l.model, l.status, l.error_code, l.error_message, l.input_tokens, l.output_tokens,
     l.cached_tokens, l.unit_count, l.unit_type, l.cost_nano_usd, l.latency_ms, l.task_id, l.result_urls,
-    l.result_expires_at, l.attempts
+    l.result_expires_at, l.attempts, l.attribution
 FROM call_logs l LEFT JOIN keys k ON k.id = l.key_id;
 
 -- Every row of the call log that was changed or taken out after it was written, as it was before. Append-only.
@@ -124,3 +129,35 @@ CREATE TRIGGER call_logs_take_back_changed AFTER UPDATE ON call_logs
     REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_take_back();
 CREATE TRIGGER call_logs_take_back_removed AFTER DELETE ON call_logs
     REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_take_back();
+
+-- What calls cost the operator beside what their clients pay: the same rows added up by day of UTC and by the channel that
+-- served them. channel_id: '' for none.
+CREATE TABLE call_log_margins (
+    day                    date NOT NULL,
+    account_id             text NOT NULL,
+    model                  text NOT NULL,
+    channel_id             text NOT NULL,
+    requests               bigint NOT NULL,
+    unknown_costs          bigint NOT NULL,  -- of those requests
+    cost_nano_usd          bigint NOT NULL,
+    upstream_cost_nano_usd bigint NOT NULL,  -- as far as it is known
+    PRIMARY KEY (day, account_id, model, channel_id)
+) WITH (fillfactor = 70);
+
+CREATE TRIGGER call_logs_add_margins AFTER INSERT ON call_logs
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_add_margins();
+
+CREATE TRIGGER call_logs_add_margins_changed AFTER UPDATE ON call_logs
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_add_margins();
+CREATE TRIGGER call_logs_take_back_margins_changed AFTER UPDATE ON call_logs
+    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_take_back_margins();
+CREATE TRIGGER call_logs_take_back_margins_removed AFTER DELETE ON call_logs
+    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_take_back_margins();
+
+-- New rows have their events written with their sums.
+CREATE TRIGGER call_logs_settled_anew AFTER UPDATE ON call_logs
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION events_of_calls();
+
+-- The sum of integers as an integer: exact, in a third of the time of `sum`, whose result is a numeric. It raises an error
+-- beyond 64 bits, which is nine thousand million USD.
+CREATE AGGREGATE total_of (bigint) (SFUNC = int8pl, STYPE = bigint, COMBINEFUNC = int8pl, PARALLEL = SAFE);

@@ -1,5 +1,5 @@
 -- Idempotency keys: one row per account and key, claimed in the transaction that holds the money and
--- given its answer in the one that settles it. `ledger_apply` does both under the lock
+-- given its answer in the one that settles it. `ledger_batch` does both under the lock
 -- of the account, so two claims of one key never meet, in whatever process they arise.
 
 CREATE TABLE idempotency (

@@ -1,4 +1,4 @@
--- A batch of the ledger (`ledger_apply`). Every call pays for it twice, hence rows of a type instead of JSON objects, which
+-- A batch of the ledger (`ledger_batch`). Every call pays for it twice, hence rows of a type instead of JSON objects, which
 -- take four times as long to read.
 
 -- An account, and what this batch may take from it at most: its holds, and the cost of its settlements.
@@ -34,5 +34,20 @@ CREATE TYPE ledger_hold AS (
     cap        bigint     -- of the key; null: none
 );
 
--- What was written: the calls that were settled, and [[account, balance, held]] of the accounts that it changed.
-CREATE TYPE ledger_written AS (settled uuid[], accounts json);
+-- The hold of a call that ended before it was written.
+CREATE TYPE ledger_admitted AS (account_id text, key_id text, amount non_negative);
+
+-- A change of the process's lease of an account; one that would be smaller than `least` is not made. Negative: it goes
+-- back.
+CREATE TYPE ledger_lease AS (account_id text, change bigint, least bigint);
+
+-- What a sum of a budget is moved by, of many calls together. needed: of calls admitted in memory, what they hold, or have
+-- cost; the limit must cover it beside the leases.
+CREATE TYPE budget_move AS (sum bigint, needed bigint, spent bigint, held bigint, excess bigint);
+
+-- A settlement that is to be booked: its cost, and the nodes that have its hold.
+CREATE TYPE budget_charge AS (cost bigint, budgets bigint[]);
+
+-- What was written: the calls that were settled, [[account, balance, held]] of the accounts that it changed, and what of
+-- its nodes is left to be booked (null: nothing).
+CREATE TYPE ledger_written AS (settled uuid[], accounts json, budgets budget_charge[]);

@@ -31,6 +31,11 @@ CREATE INDEX audit_trail_of_object ON audit_trail (object, id);
 CREATE TRIGGER audit_trail_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_trail
     FOR EACH STATEMENT EXECUTE FUNCTION audit_is_append_only();
 
+CREATE TRIGGER audit_trail_events AFTER INSERT ON audit_trail FOR EACH ROW
+    WHEN (NEW.action IN ('account.create', 'account.set', 'account.import', 'key.create', 'key.import', 'key.approve',
+                         'key.set'))
+    EXECUTE FUNCTION event_of_audit();
+
 -- The response to a request that moved money, under its idempotency key: the same request gets it again. The row and the
 -- ledger's entry are one transaction.
 CREATE TABLE admin_responses (
@@ -41,6 +46,9 @@ CREATE TABLE admin_responses (
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (scope, key)
 );
+
+-- Responses kept for idempotency keys of the admin API are deleted when they are seven days old, the oldest first.
+CREATE INDEX admin_responses_by_age ON admin_responses (created_at);
 
 -- Channels that operators have taken out of service, for every process, until they are opened again.
 CREATE TABLE channel_orders (
@@ -54,27 +62,3 @@ CREATE TRIGGER channel_orders_push AFTER INSERT OR UPDATE ON channel_orders
     FOR EACH ROW EXECUTE FUNCTION push_change('channel');
 CREATE TRIGGER channel_orders_push_removal AFTER DELETE ON channel_orders
     FOR EACH ROW EXECUTE FUNCTION push_removal('channel');
-
--- What the last proof of the ledger found, beside how many rows were off.
-ALTER TABLE ledger_proofs ADD COLUMN report json;
-
--- Lists of all accounts, keys and agents, page by page. Both tables are locked together, before a writer has one of them:
--- writers wait 0.3 s of every 2.3 meanwhile, and while the rows are read once.
-DO $$
-BEGIN
-    FOR attempt IN 1..600 LOOP
-        BEGIN
-            SET LOCAL lock_timeout = '300ms';
-            LOCK TABLE accounts, keys IN SHARE MODE;
-            EXIT;
-        EXCEPTION WHEN lock_not_available THEN
-            IF attempt = 600 THEN
-                RAISE;
-            END IF;
-            PERFORM pg_sleep(2);
-        END;
-    END LOOP;
-    SET LOCAL lock_timeout = 0;
-END $$;
-CREATE INDEX accounts_by_age ON accounts (created_at, id);
-CREATE INDEX keys_by_age ON keys (created_at, id);

@@ -54,6 +54,11 @@ CREATE INDEX jobs_of_account ON jobs (account_id, kind, state, created_at, id)
 -- The operator's list of all of them.
 CREATE INDEX jobs_by_age ON jobs (created_at, id);
 
+-- A job that no upstream accepted has no id that anyone was told.
+CREATE TRIGGER jobs_ended AFTER UPDATE OF ended_at ON jobs FOR EACH ROW
+    WHEN (NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL AND NEW.upstream_id IS NOT NULL)
+    EXECUTE FUNCTION event_of_task();
+
 -- due_at     when it is polled next; while it is leased, when the lease is over
 -- leased_by  the claim of the process that polls it at this moment; null: none
 CREATE TABLE job_polls (

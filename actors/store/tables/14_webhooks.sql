@@ -55,6 +55,3 @@ CREATE INDEX webhook_deliveries_first ON webhook_deliveries (webhook_id, sequenc
 CREATE INDEX webhook_deliveries_later ON webhook_deliveries (webhook_id, next_attempt_at, sequence)
     WHERE status = 'pending' AND next_attempt_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_dead ON webhook_deliveries (webhook_id, sequence) WHERE status = 'dead';
-
--- Events of a span of time are found for a replay; they lie almost in that order.
-CREATE INDEX events_by_instant ON events USING brin (at) WITH (pages_per_range = 32);

@@ -1,0 +1,1 @@
+"""Databases as each release left them, and how they are made."""
