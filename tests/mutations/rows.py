@@ -336,14 +336,6 @@ MUTATIONS = (
         "            if now - since >= 0:\n                ((amount",
         "tests/integration/wallet/test_leases.py::test_balance_that_another_process_leases_is_unavailable_and_never_spent",
     ),
-    Mutation(
-        "earlier-program-refuses",
-        "actors/store",
-        "CASE WHEN p_written IS NULL AND called_back <> '{}' OR is_unreadable"
-        " THEN 'leased' ELSE 'refused' END",
-        "'refused'",
-        "tests/integration/store/test_schema.py::test_program_without_leases_does_not_take_a_leased_balance_for_spent",
-    ),
     # Idempotency.
     Mutation(
         "key-of-paid-failure-freed",

@@ -1,9 +1,6 @@
 -- Adds new rows of the log to its sums, whichever statement inserts them, and writes their events while anyone wants these
 -- (`events_of_calls` those of changed rows). The inserting transaction holds the lock of the rows' accounts
 -- (`ledger_batch`), so that no other changes these sums.
---
--- It is loaded before the first migration of an upgrade, while gateways write: what a table is there for that a later one
--- makes is done once it is there.
 CREATE OR REPLACE FUNCTION call_logs_roll_up() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO call_log_rollups AS r
@@ -19,20 +16,37 @@ BEGIN
         input_tokens = r.input_tokens + excluded.input_tokens,
         output_tokens = r.output_tokens + excluded.output_tokens,
         cached_tokens = r.cached_tokens + excluded.cached_tokens;
-    IF to_regclass('call_log_attributed') IS NOT NULL THEN
-        IF EXISTS (SELECT FROM new_rows WHERE attribution IS NOT NULL) THEN
-            -- Calls that are for the same are added up first: what they are for is read once.
+    IF EXISTS (SELECT FROM new_rows WHERE attribution IS NOT NULL) THEN
+        -- Calls that are for the same are added up first: what they are for is read once.
+        INSERT INTO call_log_attributed AS r
+        SELECT n.account_id, 1, m.what, n.bucket, m.value, n.key_id, sum(n.requests), sum(n.cost_nano_usd),
+            sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
+        FROM (
+            SELECT account_id, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, key_id,
+                attribution::text AS said, count(*) AS requests, sum(cost_nano_usd) AS cost_nano_usd,
+                sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+                sum(cached_tokens) AS cached_tokens
+            FROM new_rows WHERE attribution IS NOT NULL
+            GROUP BY 1, 2, 3, 4) n
+        CROSS JOIN LATERAL attribution_members(n.said::json) m
+        GROUP BY 1, 3, 4, 5, 6
+        ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
+            requests = r.requests + excluded.requests,
+            cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
+            input_tokens = r.input_tokens + excluded.input_tokens,
+            output_tokens = r.output_tokens + excluded.output_tokens,
+            cached_tokens = r.cached_tokens + excluded.cached_tokens;
+        -- A day that is over has sums of its own (`attributed_build_day`); few rows are of one.
+        IF EXISTS (SELECT FROM call_log_attributed_days d
+            WHERE d.account_id IN (SELECT account_id FROM new_rows)
+                AND d.day >= (SELECT (min(created_at) AT TIME ZONE 'UTC')::date FROM new_rows)) THEN
             INSERT INTO call_log_attributed AS r
-            SELECT n.account_id, 1, m.what, n.bucket, m.value, n.key_id, sum(n.requests), sum(n.cost_nano_usd),
-                sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
-            FROM (
-                SELECT account_id, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, key_id,
-                    attribution::text AS said, count(*) AS requests, sum(cost_nano_usd) AS cost_nano_usd,
-                    sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
-                    sum(cached_tokens) AS cached_tokens
-                FROM new_rows WHERE attribution IS NOT NULL
-                GROUP BY 1, 2, 3, 4) n
-            CROSS JOIN LATERAL attribution_members(n.said::json) m
+            SELECT n.account_id, 24, m.what, date_bin('1 day', n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
+                count(*), sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
+            FROM new_rows n
+            JOIN call_log_attributed_days d ON d.account_id = n.account_id AND d.day = (n.created_at AT TIME ZONE 'UTC')::date
+            CROSS JOIN LATERAL attribution_members(n.attribution) m
+            WHERE n.attribution IS NOT NULL
             GROUP BY 1, 3, 4, 5, 6
             ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
                 requests = r.requests + excluded.requests,
@@ -40,31 +54,10 @@ BEGIN
                 input_tokens = r.input_tokens + excluded.input_tokens,
                 output_tokens = r.output_tokens + excluded.output_tokens,
                 cached_tokens = r.cached_tokens + excluded.cached_tokens;
-            -- A day that is over has sums of its own (`attributed_build_day`); few rows are of one.
-            IF EXISTS (SELECT FROM call_log_attributed_days d
-                WHERE d.account_id IN (SELECT account_id FROM new_rows)
-                    AND d.day >= (SELECT (min(created_at) AT TIME ZONE 'UTC')::date FROM new_rows)) THEN
-                INSERT INTO call_log_attributed AS r
-                SELECT n.account_id, 24, m.what, date_bin('1 day', n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
-                    count(*), sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
-                FROM new_rows n
-                JOIN call_log_attributed_days d ON d.account_id = n.account_id AND d.day = (n.created_at AT TIME ZONE 'UTC')::date
-                CROSS JOIN LATERAL attribution_members(n.attribution) m
-                WHERE n.attribution IS NOT NULL
-                GROUP BY 1, 3, 4, 5, 6
-                ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
-                    requests = r.requests + excluded.requests,
-                    cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
-                    input_tokens = r.input_tokens + excluded.input_tokens,
-                    output_tokens = r.output_tokens + excluded.output_tokens,
-                    cached_tokens = r.cached_tokens + excluded.cached_tokens;
-            END IF;
         END IF;
     END IF;
-    IF TG_OP = 'INSERT' AND to_regclass('event_call_readers') IS NOT NULL THEN
-        IF EXISTS (SELECT FROM event_call_readers) THEN
-            PERFORM event_of_call(request_id, created_at) FROM new_rows ORDER BY id;
-        END IF;
+    IF TG_OP = 'INSERT' AND EXISTS (SELECT FROM event_call_readers) THEN
+        PERFORM event_of_call(request_id, created_at) FROM new_rows ORDER BY id;
     END IF;
     RETURN NULL;
 END $$;

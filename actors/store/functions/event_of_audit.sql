@@ -5,9 +5,6 @@ CREATE OR REPLACE FUNCTION event_of_audit() RETURNS trigger LANGUAGE plpgsql AS 
 DECLARE
     settings jsonb := NEW.details::jsonb - ARRAY['credit_usd', 'trial', 'agent_id', 'keys'];
 BEGIN
-    IF to_regproc('event_write') IS NULL THEN
-        RETURN NULL;  -- amid an upgrade, while gateways of the program before write
-    END IF;
     IF NEW.action LIKE 'account.%' THEN
         IF NEW.action = 'account.set' THEN
             settings := settings - 'enabled';

@@ -2,9 +2,6 @@
 -- balance rises above is armed again by that.
 CREATE OR REPLACE FUNCTION event_of_balance() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_regproc('event_write') IS NULL THEN
-        RETURN NULL;  -- amid an upgrade, while gateways of the program before write
-    END IF;
     PERFORM event_write(NEW.id, 'balance.low', json_build_object(
         'threshold_usd', usd_text(threshold), 'balance_usd', usd_text(NEW.balance_nano_usd)))
     FROM unnest(NEW.balance_alerts_nano_usd) threshold

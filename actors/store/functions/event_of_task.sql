@@ -1,9 +1,6 @@
 -- Writes `task.ended` in the transaction that ends a job, after its row of the call log was written.
 CREATE OR REPLACE FUNCTION event_of_task() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_regproc('event_write') IS NULL THEN
-        RETURN NULL;  -- amid an upgrade, while gateways of the program before write
-    END IF;
     PERFORM event_write(NEW.account_id, 'task.ended', json_build_object(
         'task_id', NEW.id, 'kind', NEW.kind, 'status', NEW.state, 'model', NEW.model,
         'cost_usd', usd_text(coalesce((

@@ -20,11 +20,10 @@
 --                sent again
 -- p_admitted     one for each settlement: the hold of a call that ended before it was written, null for any other;
 --                null: there are none
--- p_written      so many of the holds, the first, were admitted out of the process's lease and are never refused; null:
---                the process knows of no leases
+-- p_written      so many of the holds, the first, were admitted out of the process's lease and are never refused
 -- p_leases       changes of the process's leases; null: none
 -- p_jobs         how the jobs of settlements end (see `jobs_end`); null: none has one
--- p_nodes        {asked: […], leases: […]}, of which any may be missing; null: the process knows of no budgets.
+-- p_nodes        {asked: […], leases: […]}, of which any may be missing.
 --                `asked`: one for each hold behind the first `p_written`: [version, nodes], the nodes as `budget_hold` takes
 --                them, or null, which is no nodes by version 0. `leases`: changes of its leases of nodes (`budget_lease`).
 -- p_settled      one for each settlement: the nodes of a call in `p_admitted`, as text ({sum, held, …}); null: there are none
@@ -34,14 +33,12 @@
 -- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
 -- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account], others: [place],
 -- versions: [[account, version, runs]], nodes, drawn, warned: [[seq, [budget_id]]], exceeding}; `corrected` are those of the
--- unsettled
--- whose row and cost were corrected, `leases` what the process leases now where that may have changed, `called` those of
+-- unsettled whose row and cost were corrected, `leases` what the process leases now where that may have changed, `called` those of
 -- them that are called back, `versions` of their nodes and how many runs have a ceiling, where not 0. `nodes`, `drawn`: what
 -- it leases of nodes now, where it asked for that, and all of it where calls were taken out of it. `warned`: of granted
 -- holds, the `warn` nodes at their limit; `exceeding`: what costs passed their holds on nodes by. A refusal as `budget` has
--- a third member, the figures of the node. A hold is refused as `leased` that the balance covers, but for what is leased of it. A process
--- that knows of no leases would report that as an exhausted balance: it gets a reply without `refused`, which it cannot
--- read, sends each message again alone, and reports the one hold as unavailable.
+-- a third member, the figures of the node. A hold is refused as `leased` that the balance covers, but for what is leased
+-- of it.
 --
 -- A hold that is already there counts as granted and a settlement whose hold is gone does nothing: such a batch may
 -- be sent again after a lost connection; one with a number only if the process's row has another. A process that was
@@ -60,7 +57,7 @@
 CREATE OR REPLACE FUNCTION ledger_batch(p_process text, p_accounts ledger_account[], p_keys ledger_key[],
     p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json,
     p_batch bigint, p_admitted ledger_admitted[], p_written integer, p_leases ledger_lease[], p_jobs json,
-    p_nodes json DEFAULT NULL, p_settled text[] DEFAULT NULL, p_held text[] DEFAULT NULL, p_moves budget_move[] DEFAULT NULL)
+    p_nodes json, p_settled text[], p_held text[], p_moves budget_move[])
 RETURNS json LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_indexonlyscan = off SET enable_material = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
@@ -98,7 +95,6 @@ DECLARE
     exceeding     bigint := 0;
     versions_now  json;
     leased_nodes  json;
-    is_unreadable boolean := false; -- to a process that knows of no budgets
 BEGIN
     -- One batch of a process at a time, and none while it is being declared dead. A repeated batch waits for the one
     -- whose reply was lost, so that the holds it releases exist.
@@ -146,7 +142,7 @@ BEGIN
     END IF;
 
     IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts)
-        AND ((newest > 0 OR p_nodes -> 'asked' IS NOT NULL) AND cardinality(p_holds) > coalesce(p_written, 0)) IS NOT TRUE
+        AND ((newest > 0 OR p_nodes -> 'asked' IS NOT NULL) AND cardinality(p_holds) > p_written) IS NOT TRUE
     THEN
         -- The common case: everything fits, in any order and before any release.
         IF is_drawn THEN
@@ -232,7 +228,7 @@ BEGIN
             -- Nothing is left, or it does not cover the estimate; a free call needs no balance, and an admitted one has
             -- its lease.
             IF want.amount > 0 AND (available <= 0 OR want.amount > available)
-                AND (want.seq < p_written) IS NOT TRUE
+                AND want.seq >= p_written
             THEN
                 IF want.amount <= available + want.leased THEN
                     refused := refused || json_build_array(want.seq, 'leased');
@@ -251,11 +247,10 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
-            IF (want.seq < p_written) IS NOT TRUE THEN
-                nodes := p_nodes -> 'asked' -> want.seq - coalesce(p_written, 0);
+            IF want.seq >= p_written THEN
+                nodes := p_nodes -> 'asked' -> want.seq - p_written;
                 IF want.version <> coalesce((nodes ->> 0)::bigint, 0) THEN
                     nodes := '{"reason": "stale_budgets"}';
-                    is_unreadable := p_nodes IS NULL OR is_unreadable;
                 ELSIF json_typeof(nodes) = 'array' THEN
                     nodes := budget_hold(want.account_id, nodes -> 1);
                 ELSE
@@ -330,12 +325,12 @@ BEGIN
     END IF;
 
     IF p_leases IS NOT NULL THEN
-        PERFORM ledger_lease(p_process, p_leases, p_nodes IS NOT NULL);
+        PERFORM ledger_lease(p_process, p_leases);
     END IF;
     IF p_nodes -> 'leases' IS NOT NULL THEN
         leased_nodes := budget_lease(p_process, p_nodes -> 'leases');
     END IF;
-    IF p_leases IS NOT NULL OR late IS NOT NULL OR all_fit IS NOT TRUE AND p_written IS NOT NULL THEN
+    IF p_leases IS NOT NULL OR late IS NOT NULL OR all_fit IS NOT TRUE THEN
         SELECT json_agg(json_build_array(t.id, coalesce(l.amount_nano_usd, 0))),
             json_agg(t.id) FILTER (WHERE l.called_at IS NOT NULL)
         INTO leases_now, called_now
@@ -357,7 +352,7 @@ BEGIN
     RETURN json_build_object(
         'unsettled', unsettled,
         'corrected', array_to_json(corrected),
-        CASE WHEN p_written IS NULL AND called_back <> '{}' OR is_unreadable THEN 'leased' ELSE 'refused' END, array_to_json(refused),
+        'refused', array_to_json(refused),
         'taken', array_to_json(taken),
         'accounts', coalesce(written.accounts, '[]'),
         'leases', coalesce(leases_now, '[]'),

@@ -1,14 +1,13 @@
 -- Changes the leases of a process on accounts, which the caller has locked. At most a quarter of the available balance
 -- is leased, so that several processes get a lease and the last part of a balance is held call by call. A lease that is
--- called back does not grow until it is gone, nor does one of a process that knows of no budgets where there are some.
-CREATE OR REPLACE FUNCTION ledger_lease(p_process text, p_leases ledger_lease[], p_knows_budgets boolean)
+-- called back does not grow until it is gone.
+CREATE OR REPLACE FUNCTION ledger_lease(p_process text, p_leases ledger_lease[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH wanted AS (
         SELECT w.account_id, CASE
                 WHEN w.change <= 0 THEN -least(-w.change, coalesce(l.amount_nano_usd, 0))
-                WHEN a.unleased_until > clock_timestamp() OR l.called_at IS NOT NULL
-                    OR NOT p_knows_budgets AND (a.budgets_version > 0 OR a.run_ceilings > 0) THEN 0
+                WHEN a.unleased_until > clock_timestamp() OR l.called_at IS NOT NULL THEN 0
                 ELSE greatest(0, least(w.change, (a.balance_nano_usd - a.held_nano_usd - a.leased_nano_usd) / 4)) END AS change,
             w.least
         FROM unnest(p_leases) w
