@@ -310,8 +310,8 @@ MUTATIONS = (
     Mutation(
         "called-lease-grows",
         "actors/store",
-        "WHEN a.unleased_until > clock_timestamp() OR l.called_at IS NOT NULL\n",
-        "WHEN a.unleased_until > clock_timestamp()\n",
+        "WHEN a.unleased_until > clock_timestamp() OR l.called_at IS NOT NULL THEN 0\n",
+        "WHEN a.unleased_until > clock_timestamp() THEN 0\n",
         "tests/integration/wallet/test_leases.py::test_lease_that_is_called_back_does_not_grow",
     ),
     Mutation(
