@@ -137,7 +137,7 @@ async def test_edited_key_and_limited_account_are_seen(database_url: str) -> Non
 async def test_changed_demands_for_data_are_seen_and_are_unknown_to_the_release_before(
     database_url: str,
 ) -> None:
-    found = "SELECT count(*) FROM find_budgeted_keys(%s::bytea[], '{}')"
+    found = "SELECT count(*) FROM find_keys(%s::bytea[], '{}')"
     async with running(database_url) as world:
         of_key = ([PUSH_HASHER.lookup_hash(world.text)],)
         assert (await authenticated(world.cache, world.text)).demand is None
