@@ -1,7 +1,7 @@
 """Brings a database to the schema of this program: tables by migrations, functions by digest.
 
-A database begins with the files of `tables/`, which are the first release's, and then gets the files
-of `migrations/` that it lacks, in order, each once. Both only go forward: an applied file is never
+A database begins with the files of `tables/`, which are the first release's, and then gets those of
+`migrations/` that it lacks, in order, each once. Both only go forward: an applied file is never
 edited, only corrected by a later migration. They hold tables, types and triggers.
 
 Functions are in `functions/`, one file each, and are edited there. Those that have changed are

@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.store.database import Database
 from actors.wallet.batch import Batch, apply
-from actors.wallet.quarantine import book, waiting
+from actors.wallet.quarantine import book
 from actors.wallet.rows import encode_settlement
 from actors.wallet.verify import verify
 from tests.integration.actors.process import process
@@ -48,9 +48,8 @@ async def quarantine(database: Database, url: str) -> None:
         mine.settle(refused, 77, detail=priced(77))
         await mine.wallets.settled(ACCOUNT)
         await database.execute(REFUSES_77.format("DROP"))
-    (one,) = await waiting(database)
 
     async def note(*_: object) -> None:
         pass
 
-    assert await book(database, one.call_id, by="ann", also=note) == "whole"
+    assert await book(database, refused.call_id, by="ann", also=note) == "whole"

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from uuid import UUID
 
 import pytest
 
@@ -141,25 +140,6 @@ async def test_open_calls_of_a_deleted_node_settle_there(database_url: str) -> N
         await database.execute("UPDATE budgets SET deleted_at = now()")
         await end(database, 1, 70)
         assert await sums_of(database) == {(NODE, ""): (70, 0, 0, 10)}
-
-
-async def test_a_program_that_knows_no_budgets_gets_none_of_such_an_account(
-    database_url: str,
-) -> None:
-    async with ledger(database_url) as database:
-        await make_node(database, 100)
-        await database.execute("UPDATE accounts SET unleased_until = NULL")
-        one = f'{{"(0,{UUID(int=1).hex},{ACCOUNT},key_a,5,)"}}'
-        call = '[{"protocol": "chat", "model": "m", "submitted_at": 1790000000.0}]'
-        for name, written in (("ledger_batch", "0"), ("ledger_batch", "NULL")):
-            ((answer,),) = await database.fetch_all(
-                f"SELECT {name}('{PROCESS}', '{{\"({ACCOUNT},5)\"}}', NULL, NULL, NULL, %s, %s,"
-                f" NULL, NULL, NULL, NULL, {written}, '{{\"({ACCOUNT},1000,0)\"}}', NULL)",
-                (one, call),
-            )
-            assert "refused" not in answer  # it would read a budget as an empty balance
-            assert answer["leases"] == [[ACCOUNT, 0]]
-        assert await database.fetch_all("SELECT * FROM holds") == []
 
 
 async def test_the_period_is_that_of_the_hold_for_good(database_url: str) -> None:
