@@ -19,6 +19,7 @@ def test_account_is_made_with_what_was_requested(gw: Gw) -> None:
         "available_usd": "0",
         "rpm_limit": None,
         "concurrency_limit": None,
+        "data_demand": None,
         "default_model": None,
         "allowed_models": None,
         "balance_alerts_usd": [],

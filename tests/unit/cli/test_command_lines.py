@@ -45,11 +45,13 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     "arguments, options",
     (
         ["account", "create", "Ann"],
-        {"name": "Ann", "credit_usd": 0, "trial": False, "rpm": None, "concurrency": None},
+        {"name": "Ann", "credit_usd": 0, "trial": False, "rpm": None, "concurrency": None}
+        | {"data": None},
     ),
     (
         words("account create --rpm 60 --concurrency 2 --trial --credit-usd 0.5 Ann"),
-        {"name": "Ann", "credit_usd": 500_000_000, "trial": True, "rpm": 60, "concurrency": 2},
+        {"name": "Ann", "credit_usd": 500_000_000, "trial": True, "rpm": 60, "concurrency": 2}
+        | {"data": None},
     ),
     (["account", "list"], {}),
     (["account", "topup", "a", "1.5"], {"id": "a", "amount": 1_500_000_000}),
@@ -61,6 +63,10 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     (["account", "limits", "a"], {"id": "a"}),
     (["account", "limits", "a", "--rpm", "none"], {"id": "a", "rpm": None}),
     (["account", "limits", "a", "--concurrency", "7"], {"id": "a", "concurrency": 7}),
+    (
+        ["account", "set", "a", "--data", "retention=07"],
+        {"id": "a", "data": "retention=7", "allow": None, "allow_all": False, "allow_none": False},
+    ),
     (["account", "enable", "a"], {"id": "a"}),
     (["account", "disable", "a"], {"id": "a"}),
     (["key", "list", "--account", "a"], {"account": "a", "limit": 1000, "cursor": None}),
