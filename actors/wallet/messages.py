@@ -353,6 +353,22 @@ class Barrier:
 
 Message = Hold | Admitted | Settle | Record | Barrier | LeaseChange | NodeChange
 
+# What has no waiting caller goes with the next batch, or after this time: what frees a hold, a key
+# or a lease, which other processes look at in the database.
+LINGER_SECONDS = 0.020
+# The same for what a lease covers until it is written, and rows of refused calls: who reads them
+# has the batch sent at once (`ops/decisions/leases.md`).
+COVERED_LINGER_SECONDS = 0.050
+
+
+def linger(message: Message) -> float:
+    """Return how long a message without a waiting caller may wait for others, in seconds."""
+    if isinstance(message, Settle):
+        is_covered = message.admitted is not None
+    else:
+        is_covered = isinstance(message, Record)
+    return COVERED_LINGER_SECONDS if is_covered else LINGER_SECONDS
+
 
 class LedgerUnavailable(Exception):
     """The ledger cannot be reached; nothing was charged, and the client may retry."""

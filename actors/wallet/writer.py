@@ -58,6 +58,7 @@ from actors.wallet.messages import (
     Settle,
     Taken,
     Void,
+    linger,
 )
 from actors.wallet.quarantine import Quarantined, keep
 from actors.wallet.rows import encode_void, with_hold
@@ -93,12 +94,6 @@ GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
 # Messages freed in one turn of the loop: the processor's caches have lost them by then.
 FREED_AT_ONCE = 64
-# What has no waiting caller goes with the next batch, or after this time: what frees a hold, a key
-# or a lease, which other processes look at in the database.
-LINGER_SECONDS = 0.020
-# The same for what a lease covers until it is written, and rows of refused calls: who reads them
-# has the batch sent at once (`ops/decisions/leases.md`).
-COVERED_LINGER_SECONDS = 0.050
 # Stored responses of idempotency keys make a batch heavy: past this, the next takes the rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
 # Messages without a caller are accepted above this limit; `Wallets` limits those with one.
@@ -146,7 +141,7 @@ class LedgerWriter(Actor[Message]):
             clock,
             capacity=CAPACITY,
             key_of=attrgetter("account_id"),
-            linger=_linger,
+            linger=linger,
             full=BATCH_FULL,
         )
         super().__init__(clock=clock, metrics=metrics, mailbox=mailbox)
@@ -516,15 +511,6 @@ def _batch_of(work: Iterable[Work]) -> Batch:
         nodes=others[NodeChange],
         records=others[Record],
     )
-
-
-def _linger(message: Message) -> float:
-    """Return how long a message without a waiting caller may wait for others, in seconds."""
-    if isinstance(message, Settle):
-        is_covered = message.admitted is not None
-    else:
-        is_covered = isinstance(message, Record)
-    return COVERED_LINGER_SECONDS if is_covered else LINGER_SECONDS
 
 
 def _is_given_up(envelope: Envelope[Message]) -> bool:

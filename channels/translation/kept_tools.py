@@ -57,28 +57,32 @@ class ToolKeeper:
     def __repr__(self) -> str:
         return f"<ToolKeeper {len(self._kept)} entries, {self.bytes} bytes>"
 
-    def read(self, stated: object, read: Callable[[object], StatedTools]) -> StatedTools:
-        """Return the tools of a member, by `read` unless its JSON text has been read before.
-
-        Raises InvalidRequest for a number that is too long, and what `read` raises.
-        """
-        if not isinstance(stated, Raw):
-            return read(stated)
-        if len(stated) > KEY_BYTES_MAX:
-            return read(value_in(stated))
-        key = bytes(stated)
-        found = self._kept.get(key)
+    def find(self, stated: object) -> StatedTools | None:
+        """Return the tools of a member, if its JSON text was read before."""
+        if not isinstance(stated, Raw) or len(stated) > KEY_BYTES_MAX:
+            return None
+        found = self._kept.get(key := bytes(stated))
         if found is not None:
             self._kept.move_to_end(key)
-            return found
-        made = read(value_in(stated))
-        made = StatedTools(KeptTools(made.tools), made.left_over)
+        return found
+
+    def keep(self, stated: object, tools: StatedTools) -> StatedTools:
+        """Keep the tools that were read from a member, if it has JSON text; return them."""
+        if not isinstance(stated, Raw) or len(stated) > KEY_BYTES_MAX:
+            return tools
+        key = bytes(stated)
+        made = StatedTools(KeptTools(tools.tools), tools.left_over)
         self._kept[key] = made
         self.bytes += _size_of(key)
         while self.bytes > self._bytes_max:
             forgotten, _ = self._kept.popitem(last=False)
             self.bytes -= _size_of(forgotten)
         return made
+
+
+def value_of(stated: object) -> object:
+    """Return the value of a member. Raises InvalidRequest for a number that is too long."""
+    return value_in(stated) if isinstance(stated, Raw) else stated
 
 
 def _size_of(key: bytes) -> int:

@@ -29,7 +29,7 @@ from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
-from channels.translation.kept_tools import StatedTools, ToolKeeper
+from channels.translation.kept_tools import StatedTools, ToolKeeper, value_of
 from channels.translation.open_calls import OpenCalls
 from channels.translation.turns import EMPTY, merged, without_refusals
 
@@ -244,7 +244,10 @@ _KEEPER = ToolKeeper()
 
 
 def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
-    found = _KEEPER.read(members.any("tools"), _stated_tools)
+    stated = members.any("tools")
+    found = _KEEPER.find(stated)
+    if found is None:
+        found = _KEEPER.keep(stated, _stated_tools(value_of(stated)))
     tools = found.tools
     if functions := members.objects("functions"):
         tools = (*tools, *(_read_function(function, {}) for function in functions))

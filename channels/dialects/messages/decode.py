@@ -15,7 +15,7 @@ from channels.dialects.messages.members import ORIGIN, TranslatedMessages, Trans
 from channels.dialects.same_fields import read_fields
 from channels.translation import model
 from channels.translation.body_members import Members
-from channels.translation.kept_tools import StatedTools, ToolKeeper
+from channels.translation.kept_tools import StatedTools, ToolKeeper, value_of
 from channels.translation.turns import EMPTY, merged
 
 # Levels that only other protocols have.
@@ -88,7 +88,10 @@ _KEEPER = ToolKeeper()
 
 
 def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
-    found = _KEEPER.read(members.any("tools"), _stated_tools)
+    stated = members.any("tools")
+    found = _KEEPER.find(stated)
+    if found is None:
+        found = _KEEPER.keep(stated, _stated_tools(value_of(stated)))
     left_over.update(found.left_over)
     return found.tools
 

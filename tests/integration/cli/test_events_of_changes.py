@@ -23,7 +23,7 @@ def test_account_from_its_making_to_its_end(gw: Gw, database_url: str) -> None:
     gw.run_json("account", "enable", account)
     gw.run_json("account", "topup", account, "1")
     gw.run_json("account", "alerts", account, "--below-usd", "0.5", "2")
-    limits = {"rpm_limit": 60, "concurrency_limit": None}
+    limits = {"rpm_limit": 60, "concurrency_limit": None, "data_demand": None}
     assert events_of(database_url) == [
         ("account.created", account, {"name": "Ann", "changes": {"name": "Ann", **limits}}),
         (
@@ -63,6 +63,7 @@ def test_key_from_its_making_to_its_end(gw: Gw, database_url: str) -> None:
                 "kind": "console",
                 "allowed_models": None,
                 "expires_at": None,
+                "data_demand": None,
                 "account_logs": False,
                 "spend_cap_usd": "5",
             },

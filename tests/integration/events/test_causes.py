@@ -161,23 +161,3 @@ async def test_what_the_transaction_undoes_has_no_event(database_url: str) -> No
         except ZeroDivisionError:
             pass
         assert await events(database) == []
-
-
-async def test_amid_an_upgrade_nothing_fails_for_its_event(database_url: str) -> None:
-    """Triggers come with their tables, what they call with the functions, a moment later."""
-    async with process(database_url, "proc_a") as mine:
-        await open_account(mine.database, 100 * USD)
-        await alert(mine.database, 99 * USD)
-        for name in ("event_write", "event_of_call", "usd_text"):
-            await mine.database.execute(f"DROP FUNCTION {name}")
-        await ended(mine, "vid_made", made("https://a.example/f"))
-        await spend(mine.database, 1, 5 * USD, "proc_a")
-        for statement in (
-            "UPDATE accounts SET enabled = false",
-            "UPDATE keys SET revoked_at = now()",
-            "INSERT INTO audit_trail (actor_kind, actor, origin, action, object, details)"
-            " SELECT 'command', 'a', 'h', 'key.set', id, '{}' FROM keys",
-        ):
-            assert await mine.database.execute(statement) == 1
-        assert await mine.database.fetch_all("SELECT state::text FROM jobs") == [("succeeded",)]
-        assert await events(mine.database) == []

@@ -17,6 +17,7 @@ from channels.dialects.error_body import (
 from channels.errors import (
     ErrorMembers,
     ErrorReported,
+    StepUnfit,
     UnexpectedStatus,
     UpstreamError,
     UpstreamFailed,
@@ -171,7 +172,7 @@ def test_error_of_more_values_than_an_error_has_is_a_text(
     assert read == []
 
 
-SAYS_MORE = (UnexpectedStatus, UpstreamFailed, ErrorReported)
+SAYS_MORE = (UnexpectedStatus, UpstreamFailed, ErrorReported, StepUnfit)
 PLAIN = [kind for kind in UpstreamError.__subclasses__() if kind not in SAYS_MORE]
 
 

@@ -6,7 +6,6 @@ That both give what the general reader gives is seen wherever a test translates 
 import json
 import re
 from copy import deepcopy
-from itertools import count
 from typing import Any
 
 import pytest
@@ -173,18 +172,17 @@ def test_kept_tools_are_made_once_and_never_changed(client: str, upstream: str) 
 
 
 def test_keeper_forgets_the_oldest_beyond_its_bytes() -> None:
-    keeper, reads = ToolKeeper(bytes_max=200), count()
-
-    def read(stated: object) -> StatedTools:
-        next(reads)
-        return StatedTools((Tool(str(stated)),), {})
-
+    keeper = ToolKeeper(bytes_max=200)
     first, second, third = (Raw(b'"%s"' % (name * 38)) for name in (b"a", b"b", b"c"))
     for stated in (first, second, first, third, first):
-        assert keeper.read(stated, read).tools == (Tool(bytes(stated)[1:-1].decode()),)
+        tools = StatedTools((Tool(bytes(stated)[1:-1].decode()),), {})
+        assert (keeper.find(stated) or keeper.keep(stated, tools)).tools == tools.tools
     assert keeper.bytes == 160
-    assert next(reads) == 3
-    keeper.read(second, read)
-    assert next(reads) == 5, "it was forgotten, and read anew"
-    keeper.read(Raw(b'"%s"' % (b"0" * KEY_BYTES_MAX)), read)
-    assert keeper.bytes == 160, "what is too long is not kept"
+    assert [keeper.find(stated) is None for stated in (first, second, third)] == [
+        False,
+        True,
+        False,
+    ]
+    long = Raw(b'"%s"' % (b"0" * KEY_BYTES_MAX))
+    assert not isinstance(keeper.keep(long, tools).tools, KeptTools)
+    assert (keeper.find(long), keeper.bytes) == (None, 160), "what is too long is not kept"

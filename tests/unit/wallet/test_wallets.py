@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from actors.wallet import leases, writer
+from actors.wallet import leases, messages, writer
 from actors.wallet import wallets as module
 from actors.wallet.demand import SILENT_SECONDS
 from actors.wallet.leases import (
@@ -159,8 +159,8 @@ async def test_leased_account_waits_for_nothing_and_its_hold_is_written_with_its
 async def test_what_a_lease_covers_waits_for_a_reader_or_for_what_frees_a_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(writer, "LINGER_SECONDS", 0.0)
-    monkeypatch.setattr(writer, "COVERED_LINGER_SECONDS", 3600.0)
+    monkeypatch.setattr(messages, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(messages, "COVERED_LINGER_SECONDS", 3600.0)
     async with leased() as b:
         number = iter(range(FIRST, 1000))
 
@@ -190,7 +190,7 @@ async def test_what_a_lease_covers_waits_for_a_reader_or_for_what_frees_a_hold(
 
 async def test_full_batch_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     for linger in ("LINGER_SECONDS", "COVERED_LINGER_SECONDS"):
-        monkeypatch.setattr(writer, linger, 3600.0)
+        monkeypatch.setattr(messages, linger, 3600.0)
     async with leased() as b:
         for number in range(FIRST, FIRST + writer.BATCH_FULL):
             await b.hold(hold(number))
