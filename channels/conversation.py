@@ -163,8 +163,9 @@ def naming_members(members: Mapping[str, Any]) -> set[str]:
     """Return the members of a decoded body that do nothing but name its conversation.
 
     The gateway itself does what they ask for, so a translation that leaves them out loses nothing.
+    A `prompt_cache_key` is none of them: it is the provider's cache that it names.
     """
-    names = {f"metadata.{name}" for name in SESSIONS} | {"prompt_cache_key"}
+    names = {f"metadata.{name}" for name in SESSIONS}
     found = {name for name in names if _is_name(members.get(name))}
     metadata = members.get("metadata")
     if isinstance(metadata, Mapping) and metadata.keys() <= SESSIONS:

@@ -330,6 +330,7 @@ _ROWS = (
         base_url="https://dashscope.aliyuncs.com/compatible-mode",
         protocols=("chat", "embeddings"),
         max_tokens_param="max_tokens",
+        system_turns="first",
         key_refusals=((400, "good standing"),),
         variables=("DASHSCOPE_API_KEY",),
         quirks="abroad say base_url: https://dashscope-intl.aliyuncs.com/compatible-mode; an "

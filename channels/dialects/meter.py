@@ -58,9 +58,6 @@ class ResponseMeter(Generic[Read]):
     # Whether `read_event` builds few objects from an event of any number of values.
     reads_any_size: ClassVar[bool] = False
 
-    # Whether a stream begins with any event, or only with one that has a choice.
-    begins_at_once: ClassVar[bool] = True
-
     # The defaults are the class's, so that a meter is made of what it has read.
     characters: int = 0
     has_choice: bool = False

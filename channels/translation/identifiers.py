@@ -84,18 +84,16 @@ CACHE_KEY_CHARACTERS_MAX = 64
 def cache_key_of(request: Request, report: LossReport, beside: str | None) -> str | None:
     """Return the key for the upstream's cache: the client's, else its name `beside` the body.
 
-    `beside` is None for an upstream that takes none, which is reported if the client states a key,
-    and empty if the headers name no conversation. A longer key becomes its SHA-256, which is the
-    same for the same conversation.
+    `beside` is None for an upstream that takes none, and empty if the headers name no conversation.
+    A longer key becomes its SHA-256, which is the same for the same conversation.
     """
-    stated = request.extras.get(CACHE_KEY)
-    key = stated if isinstance(stated, str) and stated else None
-    if key is not None and (beside is None or len(key) > CACHE_KEY_CHARACTERS_MAX):
-        report.drop(CACHE_KEY)
     if beside is None:
         return None
-    key = key or beside
+    stated = request.extras.get(CACHE_KEY)
+    key = stated if isinstance(stated, str) and stated else beside
     if len(key) > CACHE_KEY_CHARACTERS_MAX:
+        if key is stated:
+            report.drop(CACHE_KEY)
         key = _digest(key, CACHE_KEY_CHARACTERS_MAX)
     return key or None
 

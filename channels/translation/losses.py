@@ -23,6 +23,8 @@ from channels.translation import model
 _UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]$@-]")
 NAME_CHARACTERS_MAX = 80
 NAMES_MAX = 40
+# Fields without which a response costs more at most.
+_HINTS = frozenset(("prompt_cache_key",))
 # The values of canonical fields that are equivalent to leaving them out.
 _USUAL = {"count": 1, "frequency_penalty": 0, "presence_penalty": 0}
 
@@ -40,6 +42,11 @@ class LossReport:
     def dropped(self) -> list[str]:
         """The fields; of a shortened report, the first ones."""
         return list(self._fields)
+
+    @property
+    def lost(self) -> list[str]:
+        """The fields without which the response may be another one."""
+        return [name for name in self._fields if name not in _HINTS]
 
     def shortened(self) -> LossReport:
         """Return a report with at most as many names as a warning has."""

@@ -163,6 +163,14 @@ class Reasoning(Struct, frozen=True):
     is_enabled: bool | None = None
     shows_thoughts: bool | None = None
 
+    @property
+    def asked(self) -> str:
+        """The canonical name of the member that asks for thinking."""
+        if self.effort is not None:
+            return "reasoning.effort"
+        has_budget = self.budget_tokens is not None and self.budget_tokens > 0
+        return "reasoning.budget_tokens" if has_budget else "reasoning.is_enabled"
+
 
 # The largest thinking budget of each level.
 _LOW_TOKENS = 4096

@@ -33,6 +33,7 @@ from gw.calls.call import Call
 from gw.calls.endings import NO_CHANNEL
 from gw.calls.observer import CallObserver, status_outcome
 from gw.calls.retry import LOST_RESPONSES, Retry
+from gw.calls.stream import StreamPipeline
 from gw.calls.token_charge import stated_usage
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics.logs import EventLog
@@ -117,6 +118,7 @@ class Attempts(Struct, eq=False):
     _lease: ChannelLease | None = None  # of the attempt that gave the response
     _response: UpstreamResponse | None = None
     _silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
+    stream: StreamPipeline | None = None  # of the attempt under way
     headers: Mapping[str, str] | None = None  # of the response, by the attempt under way
     _tried: Candidate | None = None  # of the last failed attempt
     _is_committed: bool = False  # the head of the response is sent: no other channel is tried
@@ -143,7 +145,7 @@ class Attempts(Struct, eq=False):
         async def attempt(candidate: Candidate, channel: ChannelSpec) -> R:
             self.is_sent = False
             self.candidate, self.status, self.meter = candidate, None, None
-            self.headers = None
+            self.headers = self.stream = None
             began = call.span.now() if call.span.sampled else 0
             self.observer.attempt_begins(candidate, channel, began)
             if failover.is_trial:
@@ -294,9 +296,14 @@ class Attempts(Struct, eq=False):
     def commit(self) -> Mapping[str, str] | None:
         """Try no other channel from now on; return the headers of the response.
 
-        None, and nothing changes, while no attempt has got so far.
+        The channel then has all the time of the call. None, and nothing changes, while no attempt
+        has got so far, and during a trial, which is left for the next channel soon.
         """
-        self._is_committed = self.headers is not None
+        if self.headers is None or (self._failover is not None and self._failover.is_trial):
+            return None
+        self._is_committed = True
+        if self._silence is not None:
+            self._silence.reschedule(None)
         return self.headers
 
     @property

@@ -191,14 +191,20 @@ class ChatCalls:
     def _early_head(
         self, call: ChatCall, attempts: Attempts, writer: ResponseWriter
     ) -> EarlyHead | None:
-        """Let a stream begin before its first event, if that is configured."""
+        """Let a stream whose answer is late begin before it, as is configured."""
         config = self._current.config
-        if not (config.keep_alive_before_first_event and call.request.parsed.stream):
+        if not call.request.parsed.stream:
             return None
         sign = sign_of_life(call.facts.protocol, call.framing)
         if not (sign and writer.sends_at_once):
             return None
-        early = EarlyHead(attempts, writer, call.framing.content_type, sign)
+        early = EarlyHead(
+            attempts,
+            writer,
+            call.framing.content_type,
+            sign,
+            precedes_events=config.keep_alive_before_first_event,
+        )
         self._keep_alives.watch_stream(early, config.keep_alive_seconds)
         return early
 

@@ -137,7 +137,7 @@ class ChatUpstream(BaseUpstream):
             lost = lost_of(error)
         else:
             if plan.translated is not None and not attempts.takes_losses:
-                lost = plan.translated.report.shortened().dropped
+                lost = plan.translated.report.shortened().lost
         if lost:
             chain.skipped[candidate.step] = lost
             raise errors.StepUnfit(lost)
@@ -170,7 +170,7 @@ class ChatUpstream(BaseUpstream):
                 meter,
                 has_terminator=dialect.has_terminator,
             )
-        pipeline = StreamPipeline(
+        pipeline = attempts.stream = StreamPipeline(
             meter,
             dialect,
             framing,

@@ -72,14 +72,33 @@ def sign_of_life(protocol: str, framing: Framing) -> bytes:
 
 
 class EarlyHead:
-    """Begins the response of a stream before its first event: no other channel is tried then."""
+    """Begins the response of a stream before its answer: no other channel is tried then.
 
-    __slots__ = ("_attempts", "_content_type", "_sign", "_writer", "has_begun", "quiet_ticks")
+    It does so with the events that are kept back until the answer begins; where the upstream has
+    sent none, with a sign of life if `precedes_events`.
+    """
+
+    __slots__ = (
+        "_attempts",
+        "_content_type",
+        "_precedes_events",
+        "_sign",
+        "_writer",
+        "has_begun",
+        "quiet_ticks",
+    )
 
     def __init__(
-        self, attempts: Attempts, writer: ResponseWriter, content_type: str, sign: bytes
+        self,
+        attempts: Attempts,
+        writer: ResponseWriter,
+        content_type: str,
+        sign: bytes,
+        *,
+        precedes_events: bool,
     ) -> None:
         self._attempts = attempts
+        self._precedes_events = precedes_events
         self._writer = writer
         self._content_type = content_type
         self._sign = sign
@@ -88,11 +107,17 @@ class EarlyHead:
 
     def speak(self) -> None:
         """See Stream."""
+        written = self._sign
         if not self.has_begun:
+            stream = self._attempts.stream
+            if not (self._precedes_events or (stream is not None and stream.keeps_events)):
+                return
             headers = self._attempts.commit()
             if headers is None:  # no channel was asked yet
                 return
             self.has_begun = True
             self._writer.begin(self._content_type, headers)
+            if stream is not None:
+                written = stream.release() or written
         with suppress(ClientGone):  # its call is being cancelled
-            self._writer.write(self._sign)
+            self._writer.write(written)

@@ -3,9 +3,9 @@
     read ▶ events (`channels/http/sse.py`) ▶ each metered and written ▶ chunk ▶ client
 
 `StreamPipeline` does no I/O: it turns the bytes of a read into the bytes for the client. The first
-chunk commits the call to its channel, so it contains an event: earlier comments are kept back until
-then. Events after the terminator are ignored. `Relay` (`relay.py`) sends everything from the first
-chunk on; the end of the call is decided in `chat.py`.
+chunk commits the call to its channel, so it contains something of an answer: comments and events
+before that are kept back. Events after the terminator are ignored. `Relay` (`relay.py`) sends
+everything from the first chunk on; the end of the call is decided in `chat.py`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def unreadable(error: Exception) -> UpstreamMalformed:
     return UpstreamMalformed(f"an answer that cannot be read: {error!r:.200}")
 
 
-# Comments kept back until the first event, and events until the first with a choice. More comments
-# are dropped, because a comment is no event.
-EARLY_BYTES_MAX = 64 * 1024
+# Comments and events kept back until the first event of an answer. More comments are dropped,
+# because a comment is no event. `response.created` repeats the tools and instructions of its
+# request, and `response.in_progress` once more.
+EARLY_BYTES_MAX = 256 * 1024
 
 
 class StreamPipeline:
@@ -101,6 +102,19 @@ class StreamPipeline:
     def is_over(self) -> bool:
         """Whether the terminator was read: later events are ignored."""
         return self._meter.finished and self._dialect.has_terminator
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether events are kept back until the answer begins."""
+        return self._keeps_events and not self._has_begun
+
+    def release(self) -> bytes:
+        """Begin the stream with the events kept back so far, if there are any; return them."""
+        if not self.keeps_events:
+            return b""
+        self._has_begun = True
+        early, self._early = self._early, []
+        return b"".join(early)
 
     def take_piece(self, piece: bytes) -> bytes:
         """Return the chunk that a piece of the response completes: often the piece itself, or none.
@@ -192,20 +206,17 @@ class StreamPipeline:
         return b"".join(pieces)
 
     def _keep_back(self, event: bytes) -> None:
-        """Keep an event until there is a choice; past the bound the next one begins the stream."""
+        """Keep an event until there is an answer; past the bound the next begins the stream."""
         self._early.append(event)
         self._early_bytes += len(event)
         self._keeps_events = True
 
     @property
     def _may_begin(self) -> bool:
-        """Whether events may be sent: a stream that has no choice yet may have none at all."""
+        """Whether events may be sent: a stream without an answer yet may have none at all."""
         meter = self._meter
         return (
-            meter.begins_at_once
-            or meter.has_answer
-            or meter.error_seen is not None
-            or self._early_bytes > EARLY_BYTES_MAX
+            meter.has_answer or meter.error_seen is not None or self._early_bytes > EARLY_BYTES_MAX
         )
 
     def _refuse_empty(self) -> None:
@@ -223,15 +234,16 @@ class StreamPipeline:
             raise UpstreamMalformed("a stream without an answer")
 
     def _refuse_failure(self, datas: list[bytes]) -> None:
-        """Raise ErrorReported if the first event for the client is an error.
+        """Raise ErrorReported if there is an error among these events before any answer.
 
         The events are metered again, by another meter, because this is rare.
         """
         meter = self._dialect.new_meter()
         for data in datas:
-            if meter.take_event(meter.read_event(data)) or self._forwards_usage:
-                if meter.error_seen is not None:
-                    self._events.refuse_failure(data, data)
+            meter.take_event(meter.read_event(data))
+            if meter.error_seen is not None:
+                self._events.refuse_failure(data, data)
+            if meter.has_answer:
                 return
 
     def _written(self, events: list[SseEvent]) -> bytes:
@@ -262,7 +274,7 @@ class StreamPipeline:
         return b"".join(kept)
 
     def _begin(self, data: bytes, written: bytes) -> None:
-        """Begin the stream with the first event for the client, if that has content.
+        """Begin the stream with an event for the client, if there is an answer now.
 
         Raises ErrorReported for an error, unless it is passed through because no other channel can
         be tried.

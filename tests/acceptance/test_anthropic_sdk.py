@@ -120,9 +120,11 @@ def test_thinking_comes_before_the_text_and_may_be_sent_back(
             first = stream.get_final_message()
     else:
         first = sdk.messages.create(messages=HELLO, **request)
-    kinds = [block.type for block in first.content]
-    assert kinds in (["thinking", "text"], ["text"])  # a chat upstream's thoughts are unsigned
-    assert of_model == "gpt" or kinds[0] == "thinking"
+    thought = first.content[0]
+    assert [block.type for block in first.content] == ["thinking", "text"]
+    assert thought.type == "thinking"
+    assert thought.thinking == "Let me think."
+    assert thought.signature
     h.upstream.reset()
     turns: list[MessageParam] = [
         *HELLO,
@@ -130,6 +132,14 @@ def test_thinking_comes_before_the_text_and_may_be_sent_back(
         {"role": "user", "content": "And then?"},
     ]
     assert sdk.messages.create(messages=turns, **request).stop_reason == "end_turn"
+    body = h.upstream.last_body()
+    if of_model == "gpt":
+        assert body["messages"][1]["reasoning_content"] == "Let me think."
+    elif of_model == "claude":
+        assert body["messages"][1]["content"] == [block.to_dict() for block in first.content]
+    else:
+        (returned,) = [one for one in body["input"] if one["type"] == "reasoning"]
+        assert returned["summary"][0]["text"] == "Let me think."
 
 
 @each("of_model", ["claude", "gpt", "codex"])

@@ -933,7 +933,7 @@ MUTATIONS = (
     Mutation(
         "model-that-loses-a-member-not-skipped",
         "gw/calls",
-        "lost = plan.translated.report.shortened().dropped",
+        "lost = plan.translated.report.shortened().lost",
         "lost = ()",
         "tests/acceptance/test_chains.py::test_model_that_would_lose_a_member_is_skipped_and_named",
     ),

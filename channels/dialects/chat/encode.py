@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from channels.dialects.chat.content import write_content
+from channels.dialects.chat.generations import fit_sampling, generation_of
 from channels.dialects.chat.members import (
     ORIGIN,
     PROVIDER,
@@ -26,6 +27,7 @@ from channels.translation import identifiers, losses
 from channels.translation.kept_tools import made_once
 from channels.translation.model import (
     ClientProtocol,
+    Effort,
     Format,
     Media,
     Part,
@@ -41,6 +43,7 @@ from channels.translation.model import (
     is_system,
     level_of,
 )
+from channels.translation.schemas import one_object
 from channels.translation.turns import unsayable
 
 
@@ -261,12 +264,14 @@ def encode_request(
     _write_tools(request, body, report)
     if request.format is not None:
         body["response_format"] = _format(request.format, request, report)
+    effort = None
     if request.reasoning is not None:
         if request.reasoning.shows_thoughts is not None:
             report.drop(losses.spelled(origin, "reasoning.shows_thoughts"))
-        effort = effort_word(request.reasoning, origin, report)
+        effort = effort_word(request.reasoning, origin, report, model=model)
         if effort is not None:
             body["reasoning_effort"] = effort
+    fit_sampling(request, body, report, model=model, effort=effort)
     _write_members(request, body, report, cache_key)
     return body
 
@@ -315,11 +320,32 @@ def _tools(
 
 def _tool(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> dict[str, object]:
     function: dict[str, object] = {"name": LIMITS.name(tool.name)}
-    write_fields(tool, TranslatedFunction, function, without=("name",))
+    write_fields(tool, TranslatedFunction, function, without=("name", "parameters"))
+    parameters = write_parameters(tool, origin, report)
+    if parameters is not None:
+        function["parameters"] = parameters
     if tool.is_strict is not None:
         function["strict"] = is_strict(tool, origin, report)
     losses.report_extras(origin, origin.tools, tool.extras, report)
     return {"type": "function", "function": function}
+
+
+def write_parameters(
+    tool: Tool, origin: ClientProtocol, report: losses.LossReport
+) -> Mapping[str, object] | None:
+    """Return the schema of a function's input: one object with properties, if only none.
+
+    The provider's own clients write it as its protocols have it.
+    """
+    if tool.parameters is None or origin.provider == PROVIDER:
+        return tool.parameters
+    path = losses.spelled(origin, "tools.parameters")
+    schema = one_object(tool.parameters, path, lambda keyword: report.drop(f"{path}.{keyword}"))
+    if schema.get("type") == "object" and "properties" in schema:
+        return schema
+    if schema.get("type") not in (None, "object", ["object"]):
+        report.drop(path)
+    return {"properties": {}, **schema, "type": "object"}
 
 
 def is_strict(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> bool:
@@ -354,9 +380,22 @@ def schema_format(form: Format, request: Request, report: losses.LossReport) -> 
 
 
 def effort_word(
+    reasoning: Reasoning, origin: ClientProtocol, report: losses.LossReport, *, model: str
+) -> Effort | None:
+    """Return the level of thinking, one that the model takes; a budget becomes the nearest one."""
+    effort = _stated_effort(reasoning, origin, report)
+    generation = generation_of(model)
+    if effort is None or effort in generation.efforts:
+        return effort
+    fitted = generation.fitted(effort) if generation.efforts else None
+    if not (fitted is None and effort == "none"):  # what does not think is switched off already
+        report.drop(losses.spelled(origin, reasoning.asked))
+    return fitted
+
+
+def _stated_effort(
     reasoning: Reasoning, origin: ClientProtocol, report: losses.LossReport
-) -> str | None:
-    """Return the level of thinking; a number of tokens becomes the nearest level."""
+) -> Effort | None:
     budget = reasoning.budget_tokens
     if reasoning.effort is not None:
         if budget is not None:
@@ -380,6 +419,7 @@ def _write_members(
     carried: set[str] = set()
     if key := identifiers.cache_key_of(request, report, cache_key):
         body[identifiers.CACHE_KEY] = key
+        carried.add(identifiers.CACHE_KEY)
     if request.origin.provider == PROVIDER:
         for name, own in _SHARED.items():
             if (value := request.extras.get(name)) is not None:

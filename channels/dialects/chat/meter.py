@@ -24,8 +24,6 @@ class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
     stated why it stopped, and its body has ended properly.
     """
 
-    begins_at_once = False
-
     def __init__(self) -> None:
         self._stated = ChatUsageReader()
         self._last_index = 0  # of the choices

@@ -26,7 +26,6 @@ class GeminiMeter(ResponseMeter[Sequence[events.GeminiChunk]]):
     """Meters one response. `finished`: it is complete if it ends here."""
 
     _error_names: ClassVar[tuple[str, ...]] = ("status", "code")
-    begins_at_once = False
 
     def __init__(self) -> None:
         self._has_ended: dict[int, bool] = {}  # by candidate

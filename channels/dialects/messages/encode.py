@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from channels.dialects.messages.cache_marks import BREAKPOINT, mark_cache, split_mark
+from channels.dialects.messages.generations import generation_of
 from channels.dialects.messages.media import write_block
 from channels.dialects.messages.members import TranslatedTool
 from channels.dialects.messages.thinking import write_thinking
@@ -36,8 +37,10 @@ from channels.translation.model import (
 from channels.translation.schemas import one_object
 from channels.translation.turns import refuse_empty, unsayable
 
-# The user's turn before a conversation that begins with the model's.
+# The user's turn before a conversation that begins with the model's, and after one that ends with
+# it where the model has to have the user's last.
 _OPENING = "."
+_CONTINUING = "Continue."
 
 
 class TurnWriter:
@@ -230,6 +233,7 @@ def _shortest(blocks: list[Written]) -> str | list[Written]:
 LIMITS = IdentifierLimits(name_characters_max=128, id_characters_max=64)
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
 _HOSTED_TIERS = {**_SERVICE_TIERS, "priority": "priority", "flex": "flex"}
+_NO_THINKING = {"type": "disabled"}
 _MODES = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
 # Fields for which this protocol has no member.
 _LACKING = ("seed", "frequency_penalty", "presence_penalty", "count")
@@ -277,6 +281,10 @@ def encode_request(
         body["stream"] = True
     is_forced = _write_tools(request, body, report)
     write_thinking(request, body, report, model=model, max_tokens=max_tokens, is_forced=is_forced)
+    thinks = body.get("thinking", _NO_THINKING)["type"] != "disabled"
+    if messages[-1]["role"] == "assistant" and (thinks or not generation_of(model).takes_prefill):
+        report.drop(losses.spelled(request.origin, "turn.role"))
+        messages.append({"role": "user", "content": _CONTINUING})
     _write_stop(request, body, report)
     if request.format is not None:
         _write_format(request.format, request, body, report)

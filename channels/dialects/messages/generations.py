@@ -26,7 +26,8 @@ class MessagesGeneration(Struct, frozen=True):
 
     `efforts` are the values of `output_config.effort`. `takes_budgets` and `is_adaptive` are the
     two types of thinking; without both there is none. `takes_sampling`: other values than the
-    defaults of `temperature`, `top_p` and `top_k`. `off`: thinking is switched off by a member, is
+    defaults of `temperature`, `top_p` and `top_k`. `takes_prefill`: a conversation may end with the
+    beginning of the model's turn. `off`: thinking is switched off by a member, is
     off unless it is asked for, or cannot be switched off.
     """
 
@@ -34,6 +35,7 @@ class MessagesGeneration(Struct, frozen=True):
     takes_budgets: bool = False
     is_adaptive: bool = False
     takes_sampling: bool = True
+    takes_prefill: bool = True
     off: Literal["stated", "default", "never"] = "stated"
 
     @property
@@ -48,7 +50,9 @@ class MessagesGeneration(Struct, frozen=True):
         return below[-1] if below else self.efforts[0]
 
 
-_ADAPTIVE = MessagesGeneration(efforts=LEVELS, is_adaptive=True, takes_sampling=False)
+_ADAPTIVE = MessagesGeneration(
+    efforts=LEVELS, is_adaptive=True, takes_sampling=False, takes_prefill=False
+)
 _ALWAYS = replace(_ADAPTIVE, off="never")
 _BUDGETS = MessagesGeneration(takes_budgets=True)
 # Each generation with the version before which it ends.
@@ -58,7 +62,10 @@ _ROWS: tuple[tuple[tuple[int, int], MessagesGeneration], ...] = (
     (
         (4, 7),
         MessagesGeneration(
-            efforts=("low", "medium", "high", "max"), takes_budgets=True, is_adaptive=True
+            efforts=("low", "medium", "high", "max"),
+            takes_budgets=True,
+            is_adaptive=True,
+            takes_prefill=False,
         ),
     ),
     ((5, 0), replace(_ADAPTIVE, off="default")),

@@ -79,17 +79,9 @@ def _switched_off(
 ) -> Written | None:
     """Switch thinking off, or reduce it to the least where the model always thinks."""
     if generation.off == "never":
-        report.drop(spelled(origin, _asked(reasoning)))
+        report.drop(spelled(origin, reasoning.asked))
         body.setdefault("output_config", {})["effort"] = generation.efforts[0]
     return {"type": "disabled"} if generation.off == "stated" else None
-
-
-def _asked(reasoning: Reasoning) -> str:
-    """Return the canonical name of the member that asks for thinking."""
-    if reasoning.effort is not None:
-        return "reasoning.effort"
-    has_budget = reasoning.budget_tokens is not None and reasoning.budget_tokens > 0
-    return "reasoning.budget_tokens" if has_budget else "reasoning.is_enabled"
 
 
 def _write_effort(
@@ -109,7 +101,7 @@ def _write_effort(
         return
     fitted = generation.fitted(effort)
     if fitted != effort:
-        report.drop(spelled(origin, _asked(reasoning)))
+        report.drop(spelled(origin, reasoning.asked))
     body.setdefault("output_config", {})["effort"] = fitted
 
 
@@ -137,7 +129,7 @@ def _thinking(
     is_level_written = effort is not None and bool(generation.efforts)
     if is_forced or not generation.thinks:
         if has_budget or not is_level_written:
-            report.drop(spelled(origin, _asked(reasoning)))
+            report.drop(spelled(origin, reasoning.asked))
         return None
     if generation.is_adaptive and not (has_budget and generation.takes_budgets):
         return {"type": "adaptive"} | _display(reasoning)
@@ -148,7 +140,7 @@ def _thinking(
         wanted = min(_BUDGETS[effort or _DYNAMIC], max_tokens * part // whole)
     fitted = _fitted_budget(wanted, request, max_tokens)
     if fitted is None or not (fitted == budget or is_level_written):
-        report.drop(spelled(origin, _asked(reasoning)))
+        report.drop(spelled(origin, reasoning.asked))
     return {"type": "enabled", "budget_tokens": fitted} | _display(reasoning) if fitted else None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from channels.dialects.chat import encode
+from channels.dialects.chat.generations import fit_sampling, generation_of
 from channels.dialects.chat.members import PROVIDER
 from channels.dialects.responses.members import TranslatedResponses
 from channels.dialects.same_fields import write_fields
@@ -23,6 +24,7 @@ from channels.translation.kept_tools import made_once
 from channels.translation.media import data_uri, is_text, split_markdown, text_of
 from channels.translation.model import (
     ClientProtocol,
+    Effort,
     Format,
     Media,
     Reasoning,
@@ -238,7 +240,6 @@ _NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
 _SHARED = (
     "metadata",
     "moderation",
-    "prompt_cache_key",
     "prompt_cache_options",
     "prompt_cache_retention",
     "safety_identifier",
@@ -285,24 +286,38 @@ def encode_request(
     write_fields(request, TranslatedResponses, body, without=_STATED_ELSEWHERE)
     losses.report_lacking(request, _LACKING, report)
     carried = _write_tools(request, body, report)
+    effort = None
     if request.reasoning is not None:
-        _write_reasoning(request.reasoning, request.origin, body, report)
+        effort = _write_reasoning(request.reasoning, request.origin, body, report, model=model)
+    fit_sampling(request, body, report, model=model, effort=effort)
     if request.format is not None:
         body["text"] = {"format": _format(request.format, request, report)}
     if request.origin.provider == PROVIDER:
         carried |= _write_shared(request, body)
-    if CACHE_KEY not in carried and (key := cache_key_of(request, report, cache_key)):
+        cache_key = cache_key or ""  # both protocols have the member
+    if key := cache_key_of(request, report, cache_key):
         body[CACHE_KEY] = key
+        carried.add(CACHE_KEY)
     carried |= encode.write_tier(request, body)
     losses.report_members(request, report, carried=carried)
     return body
 
 
 def _write_reasoning(
-    reasoning: Reasoning, origin: ClientProtocol, body: Written, report: losses.LossReport
-) -> None:
-    """Write the level of thinking, and if there may be thoughts, request their proof."""
-    effort = encode.effort_word(reasoning, origin, report)
+    reasoning: Reasoning,
+    origin: ClientProtocol,
+    body: Written,
+    report: losses.LossReport,
+    *,
+    model: str,
+) -> Effort | None:
+    """Write the level of thinking, and if there may be thoughts, request their proof.
+
+    Returns the level.
+    """
+    effort = encode.effort_word(reasoning, origin, report, model=model)
+    if not generation_of(model).efforts:
+        return None  # it refuses to be asked for thoughts
     shows = reasoning.shows_thoughts
     thinks = effort != "none" and reasoning != Reasoning(shows_thoughts=shows)
     if shows is None and origin.shows_thoughts and thinks:
@@ -314,6 +329,7 @@ def _write_reasoning(
         body["reasoning"] = stated
     if thinks or shows:
         body["include"] = _PROOFS
+    return effort
 
 
 def _write_tools(request: Request, body: Written, report: losses.LossReport) -> set[str]:
@@ -383,9 +399,10 @@ def _functions(
 
 def _function(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> Written:
     losses.report_extras(origin, origin.tools, tool.extras, report)
+    parameters = encode.write_parameters(tool, origin, report)
     function = {
         **_named(tool.name),
-        "parameters": _NO_PARAMETERS if tool.parameters is None else tool.parameters,
+        "parameters": _NO_PARAMETERS if parameters is None else parameters,
         # The default is true here, and false in the client's protocol.
         "strict": encode.is_strict(tool, origin, report),
     }

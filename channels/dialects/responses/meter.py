@@ -41,6 +41,7 @@ def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
     return count
 
 
+_NO_REASONS = (None, "completed")
 # Deltas are text, except these.
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
@@ -62,6 +63,11 @@ class ResponsesMeter(StatedMeter[events.ResponsesEvent, ResponsesUsageReader]):
         self._stated = ResponsesUsageReader()
 
     read_event = staticmethod(read_event)
+
+    @property
+    def has_answer(self) -> bool:
+        """See ResponseMeter. Every response has a status, so `completed` is no reason to stop."""
+        return self.has_choice or self.characters > 0 or self.finish_reason not in _NO_REASONS
 
     def take_body(self, body: bytes) -> events.StatedResponse:
         """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""

@@ -79,7 +79,7 @@ def test_passthrough_stream_keeps_its_bytes(way: Way) -> None:
         got = relayed(way, [stream])
         assert stream.startswith(got.body)
         rest = [event.data for event in SseSplitter().feed(stream[len(got.body) :])]
-        assert not any(rest), "every whole event went out"
+        assert not any(rest) or not got.body, "every whole event went out, or none before an answer"
         if got.is_complete and dialect.has_terminator:
             assert got.body == stream, "and whatever follows the end"
 

@@ -64,10 +64,25 @@ def test_sign_of_life_is_what_readers_of_the_protocol_skip(protocol: str, sign: 
     assert sign_of_life(protocol, SseFraming()) == sign
 
 
+class EarlyStream:
+    """A stream that keeps its first events back."""
+
+    kept = b"event: message_start\n\n"
+
+    @property
+    def keeps_events(self) -> bool:
+        return bool(self.kept)
+
+    def release(self) -> bytes:
+        kept, self.kept = self.kept, b""
+        return kept
+
+
 class Attempts:
     """Attempts of a call that may have got as far as a channel."""
 
     headers: Mapping[str, str] | None = None
+    stream: EarlyStream | None = None
     commits = 0
 
     def commit(self) -> Mapping[str, str] | None:
@@ -92,9 +107,20 @@ class Writer:
         self.sent += block
 
 
+def early_head(attempts: Attempts, writer: Writer, *, precedes_events: bool) -> EarlyHead:
+    """The early head of a call that sends comments."""
+    return EarlyHead(
+        cast(Any, attempts),
+        cast(Any, writer),
+        "text/event-stream",
+        COMMENT,
+        precedes_events=precedes_events,
+    )
+
+
 def test_early_head_is_sent_once_a_channel_was_tried_and_commits_the_call_to_it() -> None:
     attempts, writer = Attempts(), Writer()
-    early = EarlyHead(cast(Any, attempts), cast(Any, writer), "text/event-stream", COMMENT)
+    early = early_head(attempts, writer, precedes_events=True)
     early.speak()
     assert (early.has_begun, writer.begun, attempts.commits) == (False, [], 0)
     attempts.headers = {"X-A": "b"}
@@ -104,3 +130,17 @@ def test_early_head_is_sent_once_a_channel_was_tried_and_commits_the_call_to_it(
     assert (writer.sent, attempts.commits) == (2 * COMMENT, 1)
     writer.is_gone = True
     early.speak()
+
+
+@cases("precedes_events", False, True)
+def test_early_head_goes_out_with_the_events_that_are_kept_back(precedes_events: bool) -> None:
+    attempts, writer, stream = Attempts(), Writer(), EarlyStream()
+    attempts.headers = {}
+    early = early_head(attempts, writer, precedes_events=precedes_events)
+    if not precedes_events:
+        early.speak()
+        assert not early.has_begun
+    attempts.stream = stream
+    early.speak()
+    early.speak()
+    assert (writer.sent, attempts.commits) == (EarlyStream.kept + COMMENT, 1)

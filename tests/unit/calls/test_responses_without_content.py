@@ -1,11 +1,20 @@
 """A 2xx without an answer is none; a stream that says why it stopped needs no terminator."""
 
+import asyncio
 import json
+from collections.abc import Callable
+from typing import NamedTuple
 
 from channels.errors import UpstreamCut
+from channels.http.interfaces import UpstreamRequest
+from channels.registry import HealthSpec
 from channels.translation.paths import TRANSLATIONS, Translation
+from gw.calls.chat_request import UpstreamPlan
+from tests.support.aio import eventually
 from tests.support.rows import cases, each
-from tests.unit.calls import sse
+from tests.support.specs import make_channel
+from tests.unit.calls import relaying, sse
+from tests.unit.calls.test_keep_alive import ticks
 from tests.unit.calls.test_translated_streams import ended_well, translated
 from tests.unit.calls.world import CallResult, Script, response_of, world
 
@@ -74,35 +83,114 @@ async def test_answer_without_a_choice_is_tried_elsewhere_and_costs_nothing(
 
 
 FROM_CHAT = [one for one in TRANSLATIONS.values() if one.upstream == "chat"]
-# Bodies of each protocol without an answer, and streams; the last piece ends the response.
-NOTHING: dict[str, tuple[bytes, bytes]] = {
-    "chat": (EMPTY, FILTER + sse.DONE),
-    "messages": (
-        b'{"id": "m", "type": "message", "content": [], "stop_reason": null, "usage": {}}',
+# Of each protocol: a body without an answer, then what comes before the answer of a stream, its
+# end, and an error.
+_MESSAGE: dict[str, object] = {
+    "id": "m",
+    "type": "message",
+    "content": [],
+    "stop_reason": None,
+    "usage": {},
+}
+_RESPONSE: dict[str, object] = {"id": "r", "status": "in_progress", "output": [], "tools": []}
+_COMPLETED = {**_RESPONSE, "status": "completed", "usage": {"input_tokens": 5, "output_tokens": 1}}
+_PROMPT = {"responseId": "r", "usageMetadata": {"promptTokenCount": 5}}
+_FAILURE = {"error": FAILED}
+
+
+class Nothing(NamedTuple):
+    """A response without an answer: whole, and what its stream consists of."""
+
+    whole: bytes
+    begin: bytes
+    end: bytes
+    error: bytes
+
+
+NOTHING = {
+    "chat": Nothing(EMPTY, FILTER, sse.DONE, sse.event(_FAILURE)),
+    "messages": Nothing(
+        json.dumps(_MESSAGE).encode(),
+        sse.event({"type": "message_start", "message": _MESSAGE}) + sse.event({"type": "ping"}),
         sse.event({"type": "message_stop"}),
+        sse.event({"type": "error", **_FAILURE}),
     ),
-    "native": (
-        b'{"responseId": "r", "usageMetadata": {"promptTokenCount": 5}}',
-        sse.event({"responseId": "r", "usageMetadata": {"promptTokenCount": 5}}),
+    "native": Nothing(
+        json.dumps(_PROMPT).encode(), sse.event(_PROMPT), sse.event(_PROMPT), sse.event(_FAILURE)
     ),
-    "responses": (
-        b'{"id": "r", "output": [], "usage": {"input_tokens": 5, "output_tokens": 1}}',
-        sse.event({"type": "response.completed", "response": {"id": "r", "output": []}}),
+    "responses": Nothing(
+        json.dumps(_COMPLETED).encode(),
+        sse.event({"type": "response.created", "response": _RESPONSE})
+        + sse.event({"type": "response.in_progress", "response": _RESPONSE}),
+        sse.event({"type": "response.completed", "response": _COMPLETED}),
+        sse.event({"type": "response.failed", "response": {**_RESPONSE, **_FAILURE}}),
     ),
+}
+# (client, upstream): each protocol by itself, and each translation.
+WAYS = [*((one, one) for one in NOTHING), *TRANSLATIONS]
+ANSWERS = {
+    "chat": sse.delta("Hello"),
+    "messages": sse.event({"type": "content_block_start", "index": 0, "content_block": {}}),
+    "native": sse.event({"candidates": [{"content": {"parts": [{"text": "Hello"}]}}]}),
+    "responses": sse.event({"type": "response.output_item.added", "item": {"type": "reasoning"}}),
 }
 
 
-@each("stream", [False, True])
-@each("way", list(TRANSLATIONS.values()))
-async def test_answer_without_an_answer_is_none_in_translation(
-    way: Translation, stream: bool
+KEEP_ALIVE_TICKS = 16  # the silence after which a stream speaks
+
+
+def planned(way: tuple[str, str]) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    """Speak to the upstream as its client does, or over a translation."""
+    client, upstream = way
+    if client == upstream:
+        return relaying.untranslated(upstream)
+    return relaying.translated(client, upstream)
+
+
+@cases("how", "whole", "in one read", "in two reads", "cut", "error", "error in one read")
+@each("way", WAYS)
+async def test_response_without_an_answer_is_tried_elsewhere_and_costs_nothing(
+    way: tuple[str, str], how: str
 ) -> None:
-    async with world(a=[response_of(NOTHING[way.upstream][stream])]) as w:
-        result = await w.call(stream=stream, plan=lambda request: translated(way, request))
+    nothing = NOTHING[way[1]]
+    steps = {
+        "whole": (nothing.whole,),
+        "in one read": (nothing.begin + nothing.end,),
+        "in two reads": (nothing.begin, nothing.end),
+        "cut": (nothing.begin,),
+        "error": (nothing.begin, nothing.error),
+        "error in one read": (nothing.begin + nothing.error,),
+    }[how]
+    script, plan, is_stream = response_of(*steps), planned(way), how != "whole"
+    async with world(a=[script], b=[script]) as w:
+        result = await w.call(stream=is_stream, plan=plan)
+        assert w.http.tried == ["a", "b"]
         assert (result.status, result.cost) == (("error", "upstream_error"), 0)
+        if how.startswith("error") and way[0] == way[1]:
+            # No other channel is left: its own client receives the stream as it is.
+            assert result.writer.sent == b"".join(steps)
+            return
         assert result.error is not None
         assert result.error.http_status == 502
         assert result.writer.sent == b""
+
+
+@each("protocol", NOTHING)
+async def test_answer_that_is_late_does_not_hold_back_what_precedes_it_for_long(
+    protocol: str,
+) -> None:
+    comes, begin, answer = asyncio.Event(), NOTHING[protocol].begin, ANSWERS[protocol]
+    patient = make_channel("a", health=HealthSpec(first_event_seconds=KEEP_ALIVE_TICKS + 1))
+    async with world(a=[response_of(begin, comes, answer)], channels=[patient]) as w:
+        call, writer = w.start(stream=True, plan=relaying.untranslated(protocol))
+        await eventually(lambda: [one.pieces_taken for one in w.http.responses] == [1])
+        assert writer.sent == b""
+        await ticks(KEEP_ALIVE_TICKS)
+        assert writer.sent == begin
+        await ticks(2)  # no other channel could be tried any more
+        comes.set()
+        result = await w.end(call, writer)
+        assert result.writer.sent == begin + answer
 
 
 async def test_events_before_the_first_choice_are_sent_with_it() -> None:

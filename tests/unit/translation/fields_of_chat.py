@@ -129,7 +129,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ("parallel_tool_calls", {"tools": [FUNCTION], "parallel_tool_calls": False}, "not_parallel"),
     ("prediction", {"prediction": {"type": "content", "content": "x"}}, DROPPED),
     ("presence_penalty", {"presence_penalty": -1}, "presence_penalty = -1"),
-    ("prompt_cache_key", {"prompt_cache_key": "k"}, '~ ~ prompt_cache_key = "k"'),
+    ("prompt_cache_key", {"prompt_cache_key": "k"}, '- - prompt_cache_key = "k"'),
     (
         "prompt_cache_options",
         {"prompt_cache_options": {"ttl": "30m"}},

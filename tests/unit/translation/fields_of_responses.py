@@ -280,7 +280,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ("presence_penalty", {"presence_penalty": 0.5}, "presence_penalty = 0.5"),
     ("previous_response_id", {"previous_response_id": None}, "nothing"),
     ("prompt", {"prompt": {"id": "pmpt_1"}}, DROPPED),
-    ("prompt_cache_key", {"prompt_cache_key": "k"}, "~ ~ -"),
+    ("prompt_cache_key", {"prompt_cache_key": "k"}, DROPPED),
     ("prompt_cache_options", {"prompt_cache_options": {"mode": "explicit"}}, "~ - -"),
     ("prompt_cache_options", {"prompt_cache_options": {"ttl": "30m"}}, DROPPED),
     ("prompt_cache_retention", {"prompt_cache_retention": "24h"}, DROPPED),

@@ -142,14 +142,19 @@ def test_name_in_the_headers_goes_on_as_key(client: Protocol, upstream: Protocol
     assert dropped == []
 
 
-def test_key_that_goes_nowhere_is_reported() -> None:
+@cases("upstream", "chat", "messages", "native")
+def test_key_that_goes_nowhere_is_reported(upstream: Protocol) -> None:
     body = {**REQUESTED["responses"], "prompt_cache_key": "k"}
-    sent, dropped = translated("responses", "chat", body)
+    sent, dropped = translated("responses", upstream, body)
     assert "prompt_cache_key" not in sent
     assert dropped == ["prompt_cache_key"]
 
 
 def test_long_key_becomes_its_digest() -> None:
+    body = {"messages": [USER], "prompt_cache_key": "k" * 65}
+    sent, dropped = translated("chat", "responses", body)
+    assert sent["prompt_cache_key"] == DIGEST
+    assert dropped == ["prompt_cache_key"]
     body = {**REQUESTED["responses"], "prompt_cache_key": "k" * 65}
     sent, dropped = translated("responses", "chat", body, cache_key="")
     assert sent["prompt_cache_key"] == DIGEST

@@ -239,3 +239,42 @@ def test_forced_call_excludes_thinking(model: str, effort: str | None) -> None:
     assert "thinking" not in body
     assert body.get("output_config", {}).get("effort") == effort
     assert dropped == ([] if effort else ["reasoning_effort"])
+
+
+ENDS_WITH_THE_MODEL = [USER, {"role": "assistant", "content": "{"}]
+
+
+@cases("model", *BUDGETS, *NONE, *OTHERS)
+def test_beginning_of_an_answer_up_to_4_5(model: str) -> None:
+    body, dropped = sent("chat", model, messages=ENDS_WITH_THE_MODEL)
+    assert body["messages"][-1] == {"role": "assistant", "content": "{"}
+    assert dropped == []
+
+
+@cases("model", *BOTH, *ADAPTIVE)
+def test_user_has_the_last_turn_from_4_6(model: str) -> None:
+    for client, members, field in (
+        ("chat", {"messages": ENDS_WITH_THE_MODEL}, "messages.role"),
+        ("responses", {"input": ENDS_WITH_THE_MODEL}, "input.role"),
+        (
+            "native",
+            {
+                "contents": [
+                    {"role": "user", "parts": [{"text": "hi"}]},
+                    {"role": "model", "parts": [{"text": "{"}]},
+                ]
+            },
+            "contents.role",
+        ),
+    ):
+        body, dropped = sent(client, model, **members)
+        assert [one["role"] for one in body["messages"]] == ["user", "assistant", "user"]
+        assert dropped == [field]
+
+
+def test_user_has_the_last_turn_where_the_model_thinks() -> None:
+    body, dropped = sent(
+        "chat", "claude-haiku-4-5", messages=ENDS_WITH_THE_MODEL, reasoning_effort="high"
+    )
+    assert body["messages"][-1]["role"] == "user"
+    assert dropped == ["reasoning_effort", "messages.role"]

@@ -17,6 +17,13 @@ def test_field_is_listed_once_in_order() -> None:
     assert report.warning() == "n; seed"
 
 
+def test_hint_is_in_the_warning_and_no_loss() -> None:
+    report = LossReport()
+    report.drop("prompt_cache_key")
+    report.drop("seed")
+    assert (report.warning(), report.lost) == ("prompt_cache_key; seed", ["seed"])
+
+
 def test_nothing_dropped_is_no_warning() -> None:
     assert LossReport().warning() is None
 

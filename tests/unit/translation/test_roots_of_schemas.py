@@ -1,4 +1,4 @@
-"""Schemas of a tool's input as one object, on every way into messages."""
+"""Schemas of a tool's input as one object, on every way where the upstream takes no other."""
 
 from typing import Any
 
@@ -115,6 +115,14 @@ ROOTS: dict[str, tuple[Any, ...]] = {
 }
 
 
+MESSAGES_PATH = "tools.input_schema"
+
+
+def of_messages(schema: Any) -> dict[str, Any]:
+    """A request of messages with a tool of this input."""
+    return {"messages": [USER], "tools": [{"name": "f", "input_schema": schema}]}
+
+
 @each("name", ROOTS)
 def test_input_of_a_tool_is_one_object(name: str) -> None:
     schema, expected, *dropped = ROOTS[name]
@@ -147,6 +155,31 @@ def test_input_of_a_tool_is_one_object(name: str) -> None:
         sent, found = translated(client, "messages", body)
         assert sent["tools"][0]["input_schema"] == expected
         assert found == [f"{path}.{keyword}" for keyword in dropped]
+    # The clients of OpenAI's protocols know what these take.
+    for client, body, path in (*requests[2:], ("messages", of_messages(schema), MESSAGES_PATH)):
+        sent, found = translated(client, "chat", body)
+        assert sent["tools"][0]["function"]["parameters"] == expected
+        assert found == [f"{path}.{keyword}" for keyword in dropped]
+        sent, found = translated(client, "responses", body)
+        assert sent["tools"][0]["parameters"] == expected
+        assert found == [f"{path}.{keyword}" for keyword in dropped]
+
+
+@cases(
+    "schema, expected, dropped",
+    ({}, objects(), []),
+    ({"type": "object"}, objects(), []),
+    ({"type": ["object"], "description": "d"}, {**objects(), "description": "d"}, []),
+    ({"properties": {"a": S}}, objects(a=S), []),
+    ({"type": "string"}, objects(), ["tools.input_schema"]),
+    (objects(a=S), objects(a=S), []),
+)
+def test_input_of_a_function_has_properties(schema: Any, expected: Any, dropped: list[str]) -> None:
+    for upstream in ("chat", "responses"):
+        sent, found = translated("messages", upstream, of_messages(schema))
+        (function,) = sent["tools"]
+        assert function.get("function", function)["parameters"] == expected
+        assert found == dropped
 
 
 @cases(

@@ -32,6 +32,7 @@ from tests.unit.translation.response import Response, events_saying
 from tests.unit.translation.response import folded as folded
 
 MAX_TOKENS = 4000
+USER, CONTINUING = ({"role": "user", "content": words} for words in ("hi", "Continue."))
 # Members that hold schemas, or what is a tool's own.
 _OPAQUE = ("parameters", "schema", "input_schema", "input", "args", "response", "responseSchema")
 
@@ -92,6 +93,8 @@ def translated_or_refused(
         assert upstream != "chat" or () in spoken(request)
         return {}
     assert upstream == "chat" or not request.empty
+    if sent.get("messages", [USER])[-1] == CONTINUING and len(sent["messages"]) > 1:
+        sent = {**sent, "messages": sent["messages"][:-1]}  # the model's last turn is mended
     assert spoken(decoded(upstream, sent)) & spoken(request)
     return sent
 
