@@ -203,12 +203,13 @@ class ChatClientRequest(ClientRequest, kw_only=True):
 
     def _refuse_losses(self, translated: TranslatedCall) -> None:
         """Raise GatewayError if a strict client's request would lose something."""
-        warning = translated.report.warning()
-        if warning is not None and self.is_strict:
+        lost = translated.report.lost
+        if lost and self.is_strict:
+            warning = translated.report.warning()
             raise GatewayError(
                 INVALID_REQUEST,
                 f"The channel of this model speaks another protocol, which cannot say: {warning}.",
-                param=translated.report.dropped[0],
+                param=lost[0],
             )
 
 

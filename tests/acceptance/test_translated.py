@@ -45,7 +45,8 @@ def test_what_is_lost_is_listed_and_refused_to_a_strict_client(
     h: Deployment, of_model: str
 ) -> None:
     strict = {"X-Protocol-Strict": "1"}
-    assert chat(h, headers=strict, prompt_cache_key="k").status == 200
+    hinted = chat(h, headers=strict, prompt_cache_key="k")
+    assert (hinted.status, hinted.headers["x-protocol-warning"]) == (200, "prompt_cache_key")
     h.upstream.reset()
     if of_model == "gemini":
         lost: dict[str, Any] = {"logit_bias": {"5": 1}}

@@ -65,10 +65,8 @@ class GeminiMeter(ResponseMeter[Sequence[events.GeminiChunk]]):
         return chunks
 
     def _take(self, chunk: events.GeminiChunk) -> None:
-        if chunk.candidates:
-            self.has_choice = True
-            for candidate in chunk.candidates:
-                self._take_candidate(candidate)
+        for candidate in chunk.candidates or ():
+            self._take_candidate(candidate)
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:
             self.finish_reason = fit_name(feedback.block_reason)
@@ -85,6 +83,7 @@ class GeminiMeter(ResponseMeter[Sequence[events.GeminiChunk]]):
 
     def _take_candidate(self, candidate: events.Candidate) -> None:
         content = candidate.content
+        self.has_choice = self.has_choice or content is not None
         if content is not None and content.parts:
             for part in content.parts:
                 self.characters += part.characters()

@@ -101,6 +101,11 @@ TOOL_BLOCK = msgspec.json.Decoder(_ToolBlock)
 _BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+# The beginning of content that is not empty, within its first bytes.
+_BLOCK_OR_TEXT = re.compile(rb'\s*(?:\[\s*\{|"[^"])')
+_HEAD_BYTES = 64
+
+
 # An event of text without escapes, as upstreams write it, some with spaces at the end.
 _TEXT_EVENT = re.compile(
     rb'^event: content_block_delta\ndata: \{"type": ?"content_block_delta", ?"index": ?\d{1,9}, ?'
@@ -157,6 +162,14 @@ def read_body(data: bytes) -> StatedMessage | None:
         return _PLAIN_MESSAGE.decode(data)
     except lenient.UNREADABLE:
         return read_message(data)
+
+
+def has_blocks(content: msgspec.Raw | list[TextBlock]) -> bool:
+    """Whether a message has a content block, or a text in place of these."""
+    if isinstance(content, list):
+        return True
+    head = bytes(memoryview(content)[:_HEAD_BYTES])
+    return _BLOCK_OR_TEXT.match(head) is not None
 
 
 def content_characters(content: msgspec.Raw | list[TextBlock]) -> int:

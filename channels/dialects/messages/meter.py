@@ -23,7 +23,6 @@ from channels.errors import UpstreamMalformed
 from channels.json import lenient
 
 _END = "message_stop"
-_NO_CONTENT = (lenient.NULL, msgspec.Raw(b"[]"))
 
 
 class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
@@ -98,9 +97,9 @@ class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
 
     def _take_message(self, message: events.StatedMessage, *, is_whole: bool) -> None:
         self._note_names(message.id, message.model)
-        if message.stop_reason is not None:
+        if message.stop_reason:
             self.finish_reason = fit_name(message.stop_reason)
-        self.has_choice = self.has_choice or message.content not in _NO_CONTENT
+        self.has_choice = self.has_choice or events.has_blocks(message.content)
         self.characters += events.content_characters(message.content)
         self._take_usage(message.usage, is_start=not is_whole, container=message.container)
 

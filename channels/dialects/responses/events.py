@@ -111,7 +111,9 @@ def object_of(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def items_in(output: msgspec.Raw) -> list[msgspec.Raw]:
+    """Return the items of an output; what is no object is none."""
     try:
-        return _ITEMS.decode(output)
+        items = _ITEMS.decode(output)
     except (msgspec.DecodeError, RecursionError):
         return []
+    return [item for item in items if bytes(memoryview(item)[:1]) == b"{"]

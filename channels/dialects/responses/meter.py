@@ -41,7 +41,6 @@ def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
     return count
 
 
-_NO_REASONS = (None, "completed")
 # Deltas are text, except these.
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
@@ -61,13 +60,14 @@ class ResponsesMeter(StatedMeter[events.ResponsesEvent, ResponsesUsageReader]):
         # Characters counted of each unfinished item, by its index in the output.
         self._counted: dict[int | None, int] = {}
         self._stated = ResponsesUsageReader()
+        self._has_reason = False  # why it is incomplete
 
     read_event = staticmethod(read_event)
 
     @property
     def has_answer(self) -> bool:
-        """See ResponseMeter. Every response has a status, so `completed` is no reason to stop."""
-        return self.has_choice or self.characters > 0 or self.finish_reason not in _NO_REASONS
+        """See ResponseMeter. Every response has a status: only a reason besides it counts."""
+        return self.has_choice or self.characters > 0 or self._has_reason
 
     def take_body(self, body: bytes) -> events.StatedResponse:
         """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""
@@ -151,7 +151,9 @@ class ResponsesMeter(StatedMeter[events.ResponsesEvent, ResponsesUsageReader]):
         self.characters = max(self.characters, characters)
         self._take_response(response, listed)
         details = response.incomplete_details
-        reason = (details.reason if details else None) or response.status
+        reason = details.reason if details else None
+        self._has_reason = bool(reason)
+        reason = reason or response.status
         if reason is not None:
             self.finish_reason = fit_name(reason)
         if response.status == "failed" and self.error_seen is None:

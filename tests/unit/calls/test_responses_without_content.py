@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
@@ -17,6 +17,7 @@ from tests.unit.calls import relaying, sse
 from tests.unit.calls.test_keep_alive import ticks
 from tests.unit.calls.test_translated_streams import ended_well, translated
 from tests.unit.calls.world import CallResult, Script, response_of, world
+from tests.unit.translation.translated import read_body
 
 GOOD = response_of(sse.whole(usage=sse.usage_of(10, 1)))
 USAGE = {"prompt_tokens": 20, "completion_tokens": 10}
@@ -173,6 +174,39 @@ async def test_response_without_an_answer_is_tried_elsewhere_and_costs_nothing(
         assert result.error is not None
         assert result.error.http_status == 502
         assert result.writer.sent == b""
+
+
+NOT_ANSWERS: list[tuple[str, Any]] = [
+    ("native", {"candidates": []}),
+    ("native", {"candidates": [{}]}),
+    ("native", {"candidates": [None]}),
+    ("native", {"candidates": [{"index": 0}]}),
+    ("messages", {"content": ""}),
+    ("messages", {"content": {}}),
+    ("messages", {"content": [None]}),
+    ("messages", {"content": None}),
+    ("messages", {"content": [], "stop_reason": ""}),
+    *(("responses", {"output": output, "status": "completed"}) for output in (None, [None])),
+    *(
+        ("responses", {"output": [], "status": status})
+        for status in ("", "in_progress", "queued", "incomplete", "cancelled", "failed")
+    ),
+]
+ENDED_AT_ONCE: list[tuple[str, Any]] = [
+    ("native", {"candidates": [{"finishReason": "STOP"}]}),
+    ("native", {"promptFeedback": {"blockReason": "SAFETY"}}),
+    ("messages", {"content": [], "stop_reason": "end_turn"}),
+    ("messages", {"content": [{"type": "text", "text": ""}]}),
+    ("responses", {"output": [], "incomplete_details": {"reason": "max_output_tokens"}}),
+    ("responses", {"output": [{"type": "message", "content": []}]}),
+]
+
+
+def test_answer_has_a_part_or_a_reason_to_stop() -> None:
+    for expected, bodies in ((False, NOT_ANSWERS), (True, ENDED_AT_ONCE)):
+        for protocol, body in bodies:
+            _, meter = read_body(protocol, json.dumps(body).encode())
+            assert meter.has_answer is expected, (protocol, body)
 
 
 @each("protocol", NOTHING)
