@@ -20,9 +20,11 @@ FROM (SELECT open.call_id, reported.delivered
 WHERE h.call_id = x.call_id
 
 -- leave --
--- The process of these ids ends regularly; each row is kept while a hold of it is open, so that recovery finds it.
+-- The process of these ids ends regularly; each row is kept while recovery may have to settle a hold of it.
 DELETE FROM processes p
-WHERE p.id = ANY (%s) AND NOT EXISTS (SELECT FROM holds h WHERE h.process_id = p.id)
+WHERE p.id = ANY (%s) AND NOT EXISTS (
+    SELECT FROM holds h WHERE h.process_id = p.id
+        AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = h.call_id))
 
 -- others --
 -- The other processes, with their last heartbeats, and whether each was declared dead.
@@ -49,19 +51,26 @@ SELECT lease_take(%s, %s, %s)
 -- orphans --
 -- Processes without a row, with holds older than so many seconds: they may hold nothing more.
 SELECT DISTINCT h.process_id FROM holds h
-WHERE h.process_id IS NOT NULL AND h.created_at < now() - make_interval(secs => %s) AND NOT EXISTS (SELECT FROM processes p WHERE p.id = h.process_id)
+WHERE h.process_id IS NOT NULL AND h.created_at < now() - make_interval(secs => %s)
+    AND NOT EXISTS (SELECT FROM processes p WHERE p.id = h.process_id)
+    AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = h.call_id)
 
 -- holds_of --
--- The open holds of a process, oldest first.
-SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FROM holds WHERE process_id = %s ORDER BY created_at LIMIT 1000
+-- The open holds of a process, oldest first; without those whose settlements are in the quarantine.
+SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FROM holds h
+WHERE process_id = %s AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = h.call_id)
+ORDER BY created_at LIMIT 1000
 
 -- old_holds_of --
--- Holds of a process that have been open for longer than so many seconds.
-SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FROM holds WHERE process_id = %s AND created_at < now() - make_interval(secs => %s)
+-- Holds of a process that have been open for longer than so many seconds; without those in the quarantine.
+SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FROM holds h
+WHERE process_id = %s AND created_at < now() - make_interval(secs => %s)
+    AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = h.call_id)
 
 -- count_holds_of --
--- Number of open holds of the process of these ids.
-SELECT count(*) FROM holds WHERE process_id = ANY (%s)
+-- Number of open holds of the process of these ids that recovery may have to settle.
+SELECT count(*) FROM holds h
+WHERE process_id = ANY (%s) AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = h.call_id)
 
 -- recovered_of --
 -- Those of these calls that recovery has settled, and that no true settlement has corrected.
@@ -70,6 +79,8 @@ WHERE r.call_id = ANY (%s::uuid[])
     AND NOT EXISTS (SELECT FROM call_log_corrections c WHERE c.call_id = r.call_id AND c.cause <> 'duplicate_row')
 
 -- unknown_of --
--- Those of these calls that the ledger does not know: no open hold, no row, and not settled by recovery.
+-- Those of these calls that the ledger does not know: no open hold, no row, not settled by recovery, not in the
+-- quarantine.
 SELECT replace(c::text, '-', '') FROM unnest(%s::uuid[]) c
 WHERE NOT EXISTS (SELECT FROM holds h WHERE h.call_id = c) AND NOT ledger_knows(c)
+    AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = c)

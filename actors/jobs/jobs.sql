@@ -53,9 +53,10 @@ WHERE id = ANY (%s) AND state = 'succeeded' AND deleted_at IS NULL
 RETURNING id
 
 -- open --
--- A job that an upstream has accepted and that has not ended, with its hold.
+-- A job that an upstream has accepted and that has not ended, with its hold; none whose end is in the quarantine.
 SELECT {columns}, h.amount_nano_usd, submission, (h.call -> 'attribution')::text
 FROM jobs j JOIN holds h ON h.call_id = j.call_id WHERE j.id = %s AND h.process_id IS NULL
+    AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = j.call_id)
 
 -- ended --
 -- The process that ended a job, and the job's end state.

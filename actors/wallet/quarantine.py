@@ -3,16 +3,17 @@
 A call that ended has to be charged, whatever the database says of one text in its row. What it
 refuses for good is stored in the table `quarantine`, which takes any bytes, and in a file under
 `data_dir/quarantine` where even that is refused; files move to the table as soon as it takes them.
-The hold of the call stays. `gw ledger verify` names what is not booked, and
-`gw ledger quarantine --book` books it: as it is, if the database takes it now, or shortened to what
-the cost depends on.
+The hold of the call stays, and its job rests: it is not polled again, because a later end, such as
+that of a film which its upstream has deleted, could be booked in place of the one that was refused.
+`gw ledger verify` names what is not booked, and `gw ledger quarantine --book` books it: as it is,
+if the database takes it now, or shortened to what the cost depends on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +40,8 @@ FOLDER, SUFFIX = "quarantine", ".json"
 # What books it, in the place of a process; no process has this id, nor a lease under it.
 BOOKER, OF_NOBODY = "quarantine", "quarantined"
 ERROR_CHARACTERS_MAX = 500
+# Error code of a row and a job that are booked without their texts.
+SHORTENED_CODE = "quarantined"
 # The range of the column of units.
 UNITS_MAX = 2**31 - 1
 # Limit of files per round; the rest waits for the next one.
@@ -64,7 +67,7 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_row: bool = False
     is_recovery: bool = False
     held: int | None = None
-    job: Raw | None = None
+    job: Mapping[str, Any] | None = None
     budgets: tuple[messages.HeldNode, ...] = ()
 
     @classmethod
@@ -80,7 +83,7 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
             kept,
             is_recovery=message.is_recovery,
             held=None if admitted is None else admitted.hold.amount_nano_usd,
-            job=None if job is None else Raw(job),
+            job=None if job is None else msgspec.json.decode(job),
             budgets=() if admitted is None else admitted.budgets,
         )
 
@@ -93,8 +96,17 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
         hold = messages.Hold(facts=self.facts, amount_nano_usd=self.held or 0)
         admitted = messages.Admitted(hold, OF_NOBODY, 0.0, None, self.budgets)
         settle = encode_settlement(self.facts, outcome, admitted, is_recovery=self.is_recovery)
-        job = settle.job if self.job is None or is_short else bytes(self.job)
-        return Batch(settlements=[replace(settle, job=job)])
+        if self.job is None:
+            return Batch(settlements=[settle])
+        ended = _shortened_end(self.job) if is_short else self.job
+        return Batch(settlements=[replace(settle, job=encode_json(ended))])
+
+
+def _shortened_end(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Keep how a job ended, and its result, without the texts of an error."""
+    if job.get("error_code") is None:
+        return job
+    return {**job, "error_code": SHORTENED_CODE, "error_message": None}
 
 
 def _shortened(outcome: messages.Outcome) -> messages.Outcome:
@@ -105,7 +117,7 @@ def _shortened(outcome: messages.Outcome) -> messages.Outcome:
     return replace(
         outcome,
         units=min(outcome.units, UNITS_MAX),
-        error_code=None if outcome.error_code is None else "quarantined",
+        error_code=None if outcome.error_code is None else SHORTENED_CODE,
         error_message=None,
         attempts=(),
         result_urls=(),
@@ -144,6 +156,11 @@ async def keep(store: Executor, kept: Quarantined, folder: Path | None) -> None:
             await asyncio.to_thread(_write, folder / FOLDER, kept.facts.call_id, message)
         except OSError as fault:
             raise StoreUnavailable(f"no file for a quarantined message: {fault}") from fault
+        if kept.facts.job_id is not None:
+            try:
+                await store.fetch_all(SQL["rest"], (kept.facts.job_id,))
+            except ContentRefused as fault:
+                raise StoreUnavailable(f"the poll of a job cannot be deleted: {fault}") from fault
 
 
 async def adopt(store: Executor, folder: Path) -> int:
@@ -162,6 +179,7 @@ async def adopt(store: Executor, folder: Path) -> int:
 async def _insert(store: Executor, kept: Quarantined, message: bytes) -> None:
     row = {
         "call": str(kept.facts.call_id),
+        "job": kept.facts.job_id,
         "account": kept.facts.account_id,
         "key": kept.facts.key_id,
         "cost": kept.outcome.cost_nano_usd,

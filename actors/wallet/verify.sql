@@ -300,11 +300,13 @@ SELECT call_id::text, account_id, cost_nano_usd, error, quarantined_at::text FRO
 WHERE booked_at IS NULL ORDER BY quarantined_at
 
 -- hold_has_a_live_call --
--- No hold is left by a process without a heartbeat, and one without a process is that of a job.
+-- No hold is left by a process without a heartbeat, and one without a process is that of a job; that of a call in the
+-- quarantine is named there.
 SELECT h.call_id::text, h.account_id, h.amount_nano_usd,
        extract(epoch FROM now() - h.created_at)::bigint
 FROM holds h LEFT JOIN processes p ON p.id = h.process_id
 WHERE h.process_id IS NOT NULL AND (p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds')
+  AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = h.call_id)
 UNION ALL
 SELECT h.call_id::text, h.account_id, h.amount_nano_usd, extract(epoch FROM now() - h.created_at)::bigint
 FROM holds h
@@ -313,11 +315,13 @@ WHERE (h.process_id IS NULL OR h.job_id IS NOT NULL)
 
 -- job_has_its_hold_and_its_poll --
 -- A job is open as long as the hold of its call: the hold is its process's during submission, the job's afterwards, when
--- the job has a poll; a job that has ended has none.
+-- the job has a poll; a job that has ended has none, nor one whose end is in the quarantine.
 SELECT j.id, j.state::text, h.call_id IS NOT NULL, h.process_id IS NULL, p.job_id IS NOT NULL
 FROM jobs j LEFT JOIN holds h ON h.call_id = j.call_id LEFT JOIN job_polls p ON p.job_id = j.id
 WHERE (h.call_id IS NOT NULL, h.process_id IS NOT NULL, p.job_id IS NOT NULL)
-    IS DISTINCT FROM (j.ended_at IS NULL, j.state = 'submitting', j.state IN ('queued', 'running'))
+    IS DISTINCT FROM (j.ended_at IS NULL, j.state = 'submitting',
+        j.state IN ('queued', 'running')
+            AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = j.call_id))
 UNION ALL
 SELECT p.job_id, NULL, NULL, NULL, true FROM job_polls p WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = p.job_id)
 

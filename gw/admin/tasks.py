@@ -140,8 +140,15 @@ async def cancel(
 
     asked = ended_as(job.kind, "cancelled", asks_to_cancel=True)
     ended = await make_endings(settle).end(job.id, asked)
-    if ended is None:  # its upstream was faster
-        raise _finished(await _find(database, job.id))
+    if ended is None:
+        job = await _find(database, job.id)
+        if job.has_ended:  # its upstream was faster
+            raise _finished(job)
+        raise Refused(
+            f"the task {job.id} has ended, and the ledger refused its settlement: "
+            f"`gw ledger quarantine --book {job.call_id}` books it",
+            "task_quarantined",
+        )
     return Cancelled(job.id, "cancelled", format_usd(ended.held_nano_usd))
 
 

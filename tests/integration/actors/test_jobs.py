@@ -53,7 +53,9 @@ async def accept(database: Executor, facts: CallFacts, claim_end: ClaimEnd = Non
     )
 
 
-async def end(process: Process, facts: CallFacts, state: EndState, cost: int = 0) -> None:
+async def end(
+    process: Process, facts: CallFacts, state: EndState, cost: int = 0, **detail: str
+) -> None:
     """End a job in a state, in the name of a process."""
     outcome = Outcome(
         status=ROW_STATUS[state],
@@ -61,7 +63,7 @@ async def end(process: Process, facts: CallFacts, state: EndState, cost: int = 0
         created_at=SystemClock().now(),
         latency_ms=1,
         error_code=None if state == "succeeded" else f"task_{state}",
-        detail={},
+        detail=detail,
     )
     result = msgspec.to_builtins(FILM) if state == "succeeded" else None
     job_end = JobEnd(state=state, by=process.identity.id, result=result)

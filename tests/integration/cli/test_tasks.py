@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from actors.jobs import store
 from actors.store.database import Database
 from actors.wallet.ledger import read_balance
+from actors.wallet.quarantine import Quarantined, keep
 from actors.wallet.verify import verify
 from tests.integration.actors.process import process, rows_of
 from tests.integration.cli.command import Gw
 from tests.integration.money import ACCOUNT, open_account
 from tests.support.jobs import acceptance, new_job
+from tests.support.ledger_values import outcome
 
 USD = 1_000_000_000
 UNKNOWN = "vid_" + "0" * 32
@@ -32,6 +35,16 @@ async def begin(url: str, *job_ids: str, is_accepted: bool = True, **message: An
             if is_accepted:
                 accepted = acceptance(f"up {job_id}", channel_id="a")
                 await store.accept(database, facts, accepted, pause_seconds=60.0)
+
+
+async def quarantine(url: str, job_id: str) -> UUID:
+    """Refuse the settlement of a job; return its call."""
+    async with Database(url) as database:
+        job = await store.read_open(database, job_id)
+        assert job is not None
+        kept = Quarantined(facts=job.facts, outcome=outcome(5), error="so")
+        await keep(database, kept, None)
+        return job.facts.call_id
 
 
 @contextmanager
@@ -144,4 +157,8 @@ def test_task_that_has_ended_is_unknown_or_is_being_submitted_is_not_cancelled(
         f"there is no task {UNKNOWN}",
     )
     assert gw.refuses("tasks", "show", UNKNOWN)[0] == "task_not_found"
+    asyncio.run(begin(database_url, "vid_3"))
+    call_id = asyncio.run(quarantine(database_url, "vid_3"))
+    code, message = gw.refuses("tasks", "cancel", "vid_3")
+    assert (code, f"--book {call_id}`" in message) == ("task_quarantined", True)
     assert gw.run_json("tasks", "show", "vid_2")["status"] == "submitting"

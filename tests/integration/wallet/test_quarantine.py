@@ -5,16 +5,29 @@ from typing import Any
 
 import pytest
 
+from actors.jobs import store
 from actors.store.database import Database
 from actors.store.errors import ContentRefused
 from actors.store.session import Session
+from actors.wallet.flight_recorder.wreck import left_behind
 from actors.wallet.ledger import read_balance
 from actors.wallet.messages import CallFacts
-from actors.wallet.quarantine import UnknownQuarantined, book, decode, waiting
+from actors.wallet.quarantine import (
+    Quarantined,
+    UnknownQuarantined,
+    adopt,
+    book,
+    decode,
+    keep,
+    waiting,
+)
 from actors.wallet.verify import verify
-from tests.integration.actors.process import lease, ledger_of, process
+from tests.integration.actors.process import GONE, lease, ledger_of, process, rows_of
+from tests.integration.actors.test_jobs import JOB, begin, end, the_job
 from tests.integration.money import ACCOUNT
+from tests.support.jobs import FILM
 from tests.support.ledger_values import facts as unknown
+from tests.support.ledger_values import outcome
 from tests.support.logs import logs
 
 BALANCE = 10_000
@@ -99,6 +112,101 @@ async def test_call_out_of_a_lease_is_charged_though_its_hold_was_never_written(
 
 
 @logs(*REFUSED)
+async def test_killed_process_leaves_its_refused_settlements_to_the_quarantine(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with ledger_of(database_url, BALANCE) as database:
+        async with process(database_url, "proc_dead", pid=GONE, data_dir=tmp_path) as dead:
+            written = await dead.hold(100)
+            await lease(dead)
+            unwritten = await dead.hold(100)
+            await database.execute(NO_77.format("call_logs"))
+            for facts in (written, unwritten):
+                dead.settle(facts, 77)
+            await dead.wallets.settled(ACCOUNT)
+            assert len(dead.wallets.recorder) == 2
+            assert len(await waiting(database)) == 2
+        await database.execute(ANY.format("call_logs"))  # from here on recovery could book them
+        before = await read_balance(database, ACCOUNT)
+        async with process(database_url, gone_pids=frozenset({GONE}), data_dir=tmp_path) as judge:
+            for _ in range(2):
+                assert await judge.recovery.sweep() == 0
+        assert left_behind(tmp_path) == []
+        assert await read_balance(database, ACCOUNT) == before == (BALANCE, 100)
+        for facts in (written, unwritten):
+            assert [await booked(database, facts) for _ in range(2)] == ["whole", "whole"]
+            assert await rows_of(database, facts.call_id) == [("success", None, 77)]
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 2 * 77, 0)
+
+
+@logs(*REFUSED, "calls_recovered", "recovery_corrected", required=False)
+async def test_booking_takes_the_place_of_what_recovery_settled(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Its file is on a host that does not run, and recovery is another host's."""
+    async with ledger_of(database_url, BALANCE) as database:
+        async with process(database_url, "proc_dead", pid=GONE, data_dir=tmp_path) as dead:
+            facts = await dead.hold(100)
+            dead.lives(facts, 30)
+            await dead.heartbeat.beat()
+            await database.execute(NO_77.format("call_logs"))
+            await database.execute(NO_77.format("quarantine"))
+            dead.settle(facts, 77)
+            await dead.wallets.settled(ACCOUNT)
+        for table in ("call_logs", "quarantine"):
+            await database.execute(ANY.format(table))
+        async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+            assert await judge.recovery.sweep() == 1
+        assert await rows_of(database, facts.call_id) == [("interrupted", "gateway_restarted", 30)]
+        assert await adopt(database, tmp_path) == 0
+        assert [await booked(database, facts) for _ in range(2)] == ["whole", "whole"]
+        assert await rows_of(database, facts.call_id) == [("success", None, 77)]
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 77, 0)
+
+
+async def test_own_settlement_replaces_that_of_recovery_and_nothing_replaces_it(
+    database_url: str,
+) -> None:
+    async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
+        facts = await mine.hold(100)
+        for cost, is_recovery in ((30, True), (77, False), (40, True), (50, False)):
+            kept = Quarantined(
+                facts=facts, outcome=outcome(cost), error="so", is_recovery=is_recovery
+            )
+            await keep(database, kept, None)
+        (one,) = await waiting(database)
+        assert one.cost_nano_usd == 77
+        assert await booked(database, facts) == "whole"
+        assert await rows_of(database, facts.call_id) == [("success", None, 77)]
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 77, 0)
+
+
+@logs(*REFUSED)
+@pytest.mark.parametrize("how", ["whole", "shortened"])
+async def test_job_whose_settlement_is_refused_rests_until_it_is_booked(
+    how: str, database_url: str
+) -> None:
+    refused = "detail ->> 'said' IS NULL" if how == "shortened" else "cost_nano_usd <> 77"
+    async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
+        facts = await begin(mine)
+        await database.execute(f"ALTER TABLE call_logs ADD CONSTRAINT c CHECK ({refused})")
+        await end(mine, facts, "succeeded", 77, said="something")
+        assert await store.read_in_flight(database) == {}  # nobody polls it
+        assert await store.read_open(database, JOB) is None  # a poll under way ends nothing
+        assert (await the_job(database)).state == "queued"
+        assert await read_balance(database, ACCOUNT) == (BALANCE, 100)
+        report = await verify(database)
+        assert {fault["invariant"] for fault in report.faults} == {"quarantine_is_booked"}
+        if how == "whole":
+            await database.execute("ALTER TABLE call_logs DROP CONSTRAINT c")
+        assert [await booked(database, facts) for _ in range(2)] == [how, how]
+        job = await the_job(database)
+        assert (job.state, job.result) == ("succeeded", FILM)
+        assert await rows_of(database, facts.call_id) == [("success", None, 77)]
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 77, 0)
+
+
+@logs(*REFUSED)
 async def test_settlement_that_came_another_way_is_not_booked_twice(database_url: str) -> None:
     async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
         facts = await mine.hold(100)
@@ -128,13 +236,13 @@ async def test_file_takes_what_the_table_refuses_until_it_takes_it(
         ledger_of(database_url, BALANCE) as database,
         process(database_url, data_dir=tmp_path) as mine,
     ):
-        facts = await mine.hold(100)
+        facts = await begin(mine)
         await database.execute(NO_77.format("call_logs"))
         await database.execute(spoil)
-        mine.settle(facts, 77)
-        await mine.wallets.settled(ACCOUNT)
+        await end(mine, facts, "succeeded", 77)
         (file,) = (tmp_path / "quarantine").iterdir()
         assert decode(file.read_bytes()).facts == facts
+        assert await store.read_in_flight(database) == {}  # its job is not polled again
         await database.execute(heal)
         await database.execute(ANY.format("call_logs"))
         await mine.recovery.sweep()
@@ -142,6 +250,7 @@ async def test_file_takes_what_the_table_refuses_until_it_takes_it(
         (one,) = await waiting(database)
         assert one.cost_nano_usd == 77
         assert await booked(database, facts) == "whole"
+        assert (await the_job(database)).state == "succeeded"
         assert await read_balance(database, ACCOUNT) == (BALANCE - 77, 0)
         with pytest.raises(UnknownQuarantined):
             await booked(database, unknown(1))
