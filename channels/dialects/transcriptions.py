@@ -22,6 +22,7 @@ from channels.dialects.address import Address
 from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts
 from channels.dialects.multipart import read_form
+from channels.dialects.recording_length import SECONDS_MAX, recording_length
 from channels.dialects.token_counts import Usage, UsageParts, count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.request_writer import BodyPieces
@@ -56,25 +57,26 @@ FORM: Mapping[str, Any] = {
     "additionalProperties": True,
 }
 
-# A recording without a stated length: the fewest bytes of a second of speech, used for the hold,
-# and the usual number, used for the charge if no upstream states the length. Recordings of few
-# bytes a second are longer: then their text is, which has so many bytes a second in most languages.
+# The fewest bytes of a second of speech, used for the hold of a recording.
 BYTES_PER_SECOND_MIN = 2_000
-BYTES_PER_SECOND_USUAL = 16_000
+# Of a text in most languages: a recording takes at least the time to speak it.
 TEXT_BYTES_PER_SECOND = 15
 # A part of the names of models that state tokens with `json`, and refuse `verbose_json`.
 _OF_TOKENS = "-transcribe"
-# Longer than any recording in a form.
-SECONDS_MAX = 7 * 24 * 3600
 
 
 class TranscriptionRequest(multipart.FormRequest, frozen=True, kw_only=True):
-    """A checked form; `milliseconds`: the stated length of the recording, or None."""
+    """A checked form.
+
+    `milliseconds`: the length of the recording that follows from its size; None unless it is not
+    compressed. `stated_milliseconds`: the length in its container, if that states one.
+    """
 
     file_bytes: int
     is_text: bool  # the client's response is not JSON
     asks_length: bool  # a plain text, of which the upstream is asked for the length as well
     milliseconds: int | None
+    stated_milliseconds: int | None
 
     def body_for(self, body: bytes, upstream_model: str) -> tuple[str, BodyPieces]:
         """See FormRequest. A plain text states no length: it is asked for within JSON."""
@@ -87,17 +89,10 @@ class TranscriptionRequest(multipart.FormRequest, frozen=True, kw_only=True):
     @property
     def milliseconds_max(self) -> int:
         """The length for the hold."""
-        return self._milliseconds(BYTES_PER_SECOND_MIN)
-
-    @property
-    def milliseconds_usual(self) -> int:
-        """The length for the charge, if the upstream states none."""
-        return self._milliseconds(BYTES_PER_SECOND_USUAL)
-
-    def _milliseconds(self, bytes_per_second: int) -> int:
         if self.milliseconds is not None:
             return self.milliseconds
-        return -(-self.file_bytes * 1000 // bytes_per_second)
+        by_size = -(-self.file_bytes * 1000 // BYTES_PER_SECOND_MIN)
+        return max(by_size, self.stated_milliseconds or 0)
 
 
 def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
@@ -125,6 +120,7 @@ def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
         is_text=named in _TEXT_FORMATS,
         asks_length=named == "text" and milliseconds is None,
         milliseconds=milliseconds,
+        stated_milliseconds=milliseconds or recording_length(body, file.start, file.end),
         parameters=multipart.settings_of(form, _SETTINGS)
         | counts(file_bytes=file.size, prompt_characters=len(texts.get("prompt", ""))),
     )

@@ -30,7 +30,6 @@ class DecisionsHandler(MeasuredHandler):
         bill = MeasuredBill(
             call.model,
             most=amount,
-            usual=amount,
             reading=_answers,
             units_of=no_units,
             # No token is shorter than a byte; images may be links.

@@ -76,7 +76,6 @@ class _Embeddings(MeasuredHandler):
         bill = MeasuredBill(
             call.model,
             most=amount,
-            usual=amount,
             reading=reading,
             units_of=no_units,
             # No token is shorter than a byte.

@@ -105,9 +105,7 @@ class ModerationsHandler(MeasuredHandler):
         usual = first_of(self.services.current.registry, _MODERATION)
         request = await call.read_request(moderations.DIALECT, usual=usual)
         call.require_served()
-        bill = MeasuredBill(
-            call.model, most=_FREE, usual=_FREE, reading=_moderation, units_of=_unchanged
-        )
+        bill = MeasuredBill(call.model, most=_FREE, reading=_moderation, units_of=_unchanged)
         await self.run(call, self.piece(call, request, usual=usual), bill, cheaper="")
 
 
@@ -125,7 +123,6 @@ class RerankHandler(KeyedHandler, MeasuredHandler):
         bill = MeasuredBill(
             call.model,
             most=amount,
-            usual=amount,
             reading=_ranking,
             units_of=_unchanged,
             # A long document is split, and each part counts as one.
@@ -166,17 +163,22 @@ class TranscriptionsHandler(KeyedHandler, MeasuredHandler):
                 request.asks_length and transcriptions.is_object(response)
             )
             read = transcriptions.read_response(response, is_text=is_text)
+            length = read.milliseconds
+            if is_text and length is not None:  # the recording may go on after the last subtitle
+                length = max(length, request.stated_milliseconds or 0)
             return Measured(
                 usage=read.usage,
-                quantity=1 if _is_by_call(model) else read.milliseconds,
-                least_quantity=read.spoken_milliseconds,
+                quantity=1 if _is_by_call(model) else length,
+                least=_spoken(model, read.spoken_milliseconds),
                 error=read.error,
             )
 
         bill = MeasuredBill(
             model,
             most=_sound(model, request.milliseconds_max, OUTPUT_TOKENS_PER_SECOND_MAX),
-            usual=_sound(model, request.milliseconds_usual, OUTPUT_TOKENS_PER_SECOND_USUAL),
+            likely=None
+            if request.stated_milliseconds is None
+            else _spoken(model, request.stated_milliseconds),
             reading=measured,
             units_of=_seconds,
             # Some codecs need a quarter of the bytes that are held for.
@@ -209,6 +211,10 @@ def _sound(model: ModelSpec, milliseconds: int, output_per_second: int) -> Amoun
         input_tokens=INPUT_TOKENS_PER_SECOND * seconds, output_tokens=output_per_second * seconds
     )
     return Amount(quantity=1 if _is_by_call(model) else milliseconds, usage=usage)
+
+
+def _spoken(model: ModelSpec, milliseconds: int) -> Amount:
+    return _sound(model, milliseconds, OUTPUT_TOKENS_PER_SECOND_USUAL)
 
 
 def _is_by_call(model: ModelSpec) -> bool:

@@ -2,7 +2,7 @@
 
 A model with a price per million tokens is billed by tokens, any other by its unit. The amount
 stated by the upstream counts; without one the estimate is charged (reference 5.6), and the receipt
-reports that.
+reports that, and what the estimate rests on.
 """
 
 from __future__ import annotations
@@ -36,15 +36,19 @@ class Amount(Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
+def _size_of(amount: Amount) -> tuple[int, int]:
+    return amount.usage.input_tokens, amount.quantity
+
+
 class Measured(Struct, frozen=True, kw_only=True):
     """The facts stated in an upstream's response; None if missing.
 
-    `least_quantity` is what its content comes to, where nothing is stated.
+    `least` is what its content comes to, where nothing is stated.
     """
 
     usage: Usage | None = None
     quantity: int | None = None  # milliseconds or calls
-    least_quantity: int = 0
+    least: Amount | None = None
     model: str | None = None
     error: str | None = None
 
@@ -94,10 +98,11 @@ class _Price:
 class MeasuredBill(ReadBill):
     """Prices one call; `reading` reads a whole response and raises UpstreamMalformed.
 
-    `most` is held, `usual` charged if the upstream states nothing, or more than is possible: than
+    `most` is held, and charged if the upstream states nothing, or more than is possible: than
     `most` with the margin of `actors/wallet/bounds.py` and `slack`; `tokens_max` is how many tokens
-    of input are possible, if more than are held for. `units_of` maps a quantity to the units of the
-    row.
+    of input are possible, if more than are held for. `likely` is charged instead where the request
+    states it, or what the content of the response comes to if that is more. `units_of` maps a
+    quantity to the units of the row.
     """
 
     def __init__(
@@ -105,7 +110,7 @@ class MeasuredBill(ReadBill):
         model: ModelSpec,
         *,
         most: Amount,
-        usual: Amount,
+        likely: Amount | None = None,
         reading: Callable[[bytes], Measured],
         units_of: Callable[[int], int],
         slack: int = 0,
@@ -113,7 +118,7 @@ class MeasuredBill(ReadBill):
     ) -> None:
         self._price = _Price(model)
         self._most = most
-        self._usual = usual
+        self._likely = likely
         self.reading = reading
         self._units_of = units_of
         self._slack = slack
@@ -151,7 +156,7 @@ class MeasuredBill(ReadBill):
             units=self._units_of(amount.quantity),
             detail={
                 **({"units": units} if units else {}),
-                **({} if is_stated else {"basis": "estimated"}),
+                **({} if is_stated else self._basis(measured)),
                 **({"doubted": doubted} if doubted else {}),
                 **self._price.detail(amount.usage),
             },
@@ -164,6 +169,9 @@ class MeasuredBill(ReadBill):
 
     def cost_at(self, model: ModelSpec, charged: Charged) -> int:
         return _Price(model).cost_nano_usd(self._amount(self._believed()[0]))
+
+    def _basis(self, measured: Measured) -> Mapping[str, str]:
+        return {"basis": "estimated", "estimated_by": self._estimate(measured.least)[0]}
 
     def _believed(self) -> tuple[Measured, Mapping[str, int]]:
         """Return the facts without counts that are not possible, and these counts."""
@@ -185,15 +193,24 @@ class MeasuredBill(ReadBill):
         return replace(measured, usage=usage, quantity=quantity), doubted
 
     def _amount(self, measured: Measured) -> Amount:
-        """Return the stated amount; the usual one for missing members, or what the content comes to
-        if that is more, at most the amount held."""
-        usual, quantity, usage = self._usual, measured.quantity, measured.usage
-        if quantity is None:
-            quantity = min(max(usual.quantity, measured.least_quantity), self._most.quantity)
+        """Return the stated amount, with the estimate in place of missing members."""
+        quantity, usage = measured.quantity, measured.usage
+        if quantity is not None and usage is not None:
+            return Amount(quantity=quantity, usage=usage)
+        estimate = self._estimate(measured.least)[1]
         return Amount(
-            quantity=quantity,
-            usage=usual.usage if usage is None else usage,
+            quantity=estimate.quantity if quantity is None else quantity,
+            usage=estimate.usage if usage is None else usage,
         )
+
+    def _estimate(self, least: Amount | None) -> tuple[str, Amount]:
+        """Return the amount to charge if none is stated, and what it rests on."""
+        likely = self._likely
+        if likely is None:
+            return "hold", self._most
+        if least is None or _size_of(least) <= _size_of(likely):
+            return "request", likely
+        return "response", min(least, self._most, key=_size_of)
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         pairs = dict(super().attributes(charged, first_byte_seconds=first_byte_seconds))

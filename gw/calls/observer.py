@@ -29,6 +29,7 @@ left out, because every call has one:
                                                               `dropped`: [field, …]
   upstream       what the upstream reported of its response   {status, id, model, finish, …}
   basis          what the tokens rest on, unless "stated"     `token_charge.Basis`
+  estimated_by   what an estimated measure rests on           "request", "response" or "hold"
   doubted        stated counts that are not possible          {input, output, …: integer}
   units          pieces by their price                        {standard, large, references}
   characters     counted where output was estimated           integer

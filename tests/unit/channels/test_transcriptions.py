@@ -5,13 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 from channels.dialects.token_counts import Usage
-from channels.dialects.transcriptions import (
-    BYTES_PER_SECOND_USUAL,
-    read_request,
-    read_response,
-    text_of,
-)
+from channels.dialects.transcriptions import read_request, read_response, text_of
 from channels.prices import PriceSpec
+from gw.calls.bills import Charged
 from gw.calls.measured import Amount, Measured, MeasuredBill
 from tests.support.forms import TYPE, form, part
 from tests.support.rows import cases, each
@@ -54,39 +50,52 @@ def test_the_client_gets_the_text(body: bytes, text: bytes) -> None:
     assert text_of(body) == text
 
 
-def charged(file_bytes: int, response: dict[str, Any]) -> int:
-    """The milliseconds that are charged for a recording of so many bytes."""
+def bill_of(file_bytes: int, response: dict[str, Any], stated: int | None = None) -> Charged:
+    """The bill of a recording of so many bytes, whose container states this length."""
 
     def measured(body: bytes) -> Measured:
         read = read_response(body, is_text=False)
-        return Measured(quantity=read.milliseconds, least_quantity=read.spoken_milliseconds)
+        least = Amount(quantity=read.spoken_milliseconds, usage=FREE)
+        return Measured(quantity=read.milliseconds, least=least)
 
     bill = MeasuredBill(
         make_model(
             "a", endpoint_type="audio_transcriptions", price=PriceSpec(per_second=Decimal(1))
         ),
         most=Amount(quantity=file_bytes // 2, usage=FREE),
-        usual=Amount(quantity=file_bytes * 1000 // BYTES_PER_SECOND_USUAL, usage=FREE),
+        likely=None if stated is None else Amount(quantity=stated, usage=FREE),
         reading=measured,
         units_of=lambda quantity: quantity,
         slack=10_000 + file_bytes,
     )
     bill.read(json.dumps(response).encode(), now=0.0)
-    return bill.charged(first_byte_seconds=0.1).units
+    return bill.charged(first_byte_seconds=0.1)
 
 
 @each("stated", [{"duration": 8_000}, {"usage": {"seconds": "8000"}}, {"duration": 8000.0}])
 def test_a_stated_length_is_charged(stated: dict[str, Any]) -> None:
-    assert charged(6_000_000, {"text": "x", **stated}) == 8_000_000
+    made = bill_of(6_000_000, {"text": "x", **stated}, stated=1_000)
+    assert (made.units, made.detail) == (8_000_000, {"units": {"milliseconds": 8_000_000}})
 
 
-def test_a_recording_of_few_bytes_a_second_is_as_long_as_its_text() -> None:
-    # 8,000 seconds of speech at 6 kbit/s, of which half is held for; and a silent one.
-    assert charged(6_000_000, {"text": "x" * 120_000}) == 3_000_000
-    assert charged(6_000_000, {"text": "x" * 15_000}) == 1_000_000
-    assert charged(6_000_000, {"text": "x"}) == 375_000
+@cases(
+    "characters, stated, charged, by",
+    (120_000, None, 3_000_000, "hold"),
+    (1, None, 3_000_000, "hold"),
+    (1, 375_000, 375_000, "request"),
+    # It is spoken for longer than the container states, and than is held for.
+    (15_000, 375_000, 1_000_000, "response"),
+    (120_000, 1, 3_000_000, "response"),
+)
+def test_a_length_that_nobody_states_is_that_of_the_file_or_the_hold(
+    characters: int, stated: int | None, charged: int, by: str
+) -> None:
+    made = bill_of(6_000_000, {"text": "x" * characters}, stated)
+    assert (made.units, made.detail["estimated_by"]) == (charged, by)
+    assert made.detail["basis"] == "estimated"
 
 
 @each("duration", [100_000, 10**400, "1e400", "nan", True, [8_000]])
 def test_a_length_that_is_not_possible_is_not_charged(duration: Any) -> None:
-    assert charged(6_000_000, {"text": "x" * 15_000, "duration": duration}) == 1_000_000
+    made = bill_of(6_000_000, {"text": "x" * 15_000, "duration": duration}, 375_000)
+    assert made.units == 1_000_000
