@@ -15,6 +15,7 @@ each limit has the same margin, `MARGIN`, and what has no limit of its own has o
     calls of tools     TOOL_CALLS
     film               the length requested               FILM_MILLISECONDS
     sound, documents   what was held for them
+    images             the number requested, without a margin
 
 Instead of a count of tokens that is not possible the estimate is charged, as if it had not been
 stated; instead of any other the limit, without the margin. An estimate is bounded by the same

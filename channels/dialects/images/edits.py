@@ -11,7 +11,7 @@ from channels.dialects import multipart
 from channels.dialects.address import Address
 from channels.dialects.images import members
 from channels.dialects.images.dialect import DIALECT
-from channels.dialects.images.request import SETTINGS
+from channels.dialects.images.request import COUNTS, SETTINGS, most_of
 from channels.dialects.logged_parameters import counts
 from channels.errors import InvalidRequest
 from channels.registry import ChannelSpec
@@ -45,14 +45,14 @@ FORM: Mapping[str, Any] = {
     },
     "additionalProperties": True,
 }
-_EDITS_NAMES = SETTINGS.union(members.ImagesBody.__struct_fields__, _PICTURES)
+_EDITS_NAMES = SETTINGS.union(members.ImagesBody.__struct_fields__, _PICTURES, COUNTS)
 
 
 class EditsRequest(multipart.FormRequest, frozen=True, kw_only=True):
     """A checked form for edits, like `ImagesRequest`."""
 
     size: str | None
-    count: int  # `n`
+    count_max: int  # `n`, or as many as other texts ask for
     references: int  # the images in it
 
 
@@ -80,7 +80,7 @@ def read_edits(body: bytes, content_type: str | None) -> EditsRequest:
         form=form,
         model=model,
         size=size,
-        count=int(count),
+        count_max=most_of(int(count), (texts[name] for name in COUNTS & texts.keys())),
         references=len(pictures),
         parameters=multipart.settings_of(form, SETTINGS)
         | counts(prompt_characters=len(texts["prompt"]), reference_images=len(pictures)),

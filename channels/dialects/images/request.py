@@ -7,7 +7,7 @@ The client's bytes are kept, except for the model's name. `size` is forwarded un
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -18,8 +18,22 @@ from channels.dialects.validation import check_model, lookalikes_of, read_body
 from channels.errors import InvalidRequest
 from channels.json.json_object import NOTHING, JsonObject
 
+# Members of single providers by which a request may get more images than `n`: a number, or a series
+# of as many as the prompt needs (Ark's, up to the number in its options).
+COUNTS = frozenset(
+    (
+        *("batch_size", "max_images", "num_images", "num_images_per_prompt", "num_outputs"),
+        *("number_of_images", "number_results"),
+    )
+)
+SERIES, SERIES_OPTIONS = "sequential_image_generation", "sequential_image_generation_options"
+# The longest series, where its request does not say.
+SERIES_IMAGES = 15
+# More than any provider makes at once: a greater number is refused upstream.
+COUNT_MAX = 100
+
 _DECODER = msgspec.json.Decoder(ImagesBody)
-_NAMES = lookalikes_of(ImagesBody.__struct_fields__)
+_NAMES = lookalikes_of({*ImagesBody.__struct_fields__, *COUNTS, SERIES, SERIES_OPTIONS})
 
 # The parameters for the call log; other members belong to single providers.
 SETTINGS = frozenset(
@@ -45,7 +59,7 @@ class ImagesRequest:
     object: JsonObject
     model: str
     size: str | None
-    count: int  # `n`
+    count_max: int  # `n`, or as many as its other members ask for
     references: int  # reference images
     parameters: Mapping[str, str]
 
@@ -65,11 +79,40 @@ def read_request(body: bytes) -> ImagesRequest:
         object=members,
         model=check_model(read.model),
         size=read.size,
-        count=1 if read.n is None else read.n,
+        count_max=_count_max(1 if read.n is None else read.n, members.raw),
         references=len(read.image or ()),
         parameters=settings(members.raw, SETTINGS)
         | counts(prompt_characters=len(prompt), reference_images=len(read.image or ())),
     )
+
+
+def _count_max(count: int, raw: Mapping[str, msgspec.Raw]) -> int:
+    asked = [bytes(raw[name]) for name in COUNTS & raw.keys()]
+    if bytes(raw.get(SERIES, b"null")) not in (b"null", b'"disabled"'):
+        options = _OPTIONS.findall(bytes(raw.get(SERIES_OPTIONS, b"")))
+        asked += options or [b"%d" % SERIES_IMAGES]
+    return most_of(count, (text.decode() for text in asked))
+
+
+# However the object is written: of two such members the greater one counts.
+_OPTIONS = re.compile(rb'"max_images"\s*:\s*([^\s,}]{1,20})')
+
+
+def most_of(count: int, asked: Iterable[str]) -> int:
+    """Return the greatest of `n` and of the other numbers that a request states."""
+    return max(count, *map(_number_of, asked), 1)
+
+
+def _number_of(text: str) -> int:
+    if len(text) > _NUMBER_CHARACTERS_MAX:
+        return COUNT_MAX
+    try:
+        return int(min(max(float(text.strip('"')), 0), COUNT_MAX))
+    except ValueError:  # no number, or NaN
+        return 0
+
+
+_NUMBER_CHARACTERS_MAX = 100
 
 
 def without_body(request: ImagesRequest) -> ImagesRequest:

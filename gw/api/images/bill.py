@@ -1,4 +1,5 @@
-"""The bill of an images call: held for `n` images, settled for those received (reference 7.9).
+"""The bill of an images call: held for the most images that it requests, settled for those received
+(reference 7.9). An upstream's further ones are not charged, and raise an alarm.
 
 If the price depends on the area, the requested size decides, and an image reported as larger by
 the upstream costs the higher price too.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from actors.wallet.bounds import NONE_DOUBTED
 from actors.wallet.piece_prices import ImagePrice
 from channels.dialects.images.request import pixels_of
 from channels.dialects.images.response import ImagesResponse, parse_response
@@ -31,7 +33,7 @@ class AskedImages(Protocol):
     def size(self) -> str | None: ...
 
     @property
-    def count(self) -> int: ...
+    def count_max(self) -> int: ...
 
     @property
     def references(self) -> int: ...
@@ -55,7 +57,7 @@ class ImageBill(ReadBill):
 
     @property
     def hold_nano_usd(self) -> int:
-        count = self._request.count
+        count = self._request.count_max
         return self._cost(large=count if self._asks_large else 0, of=count)
 
     @property
@@ -68,17 +70,19 @@ class ImageBill(ReadBill):
 
     def read(self, body: bytes, *, now: float) -> str | None:
         response = parse_response(body)
-        self._links = [i.url for i in response.images if i.url is not None and is_link(i.url)]
+        images = response.images[: self._request.count_max]
+        self._links = [i.url for i in images if i.url is not None and is_link(i.url)]
         self._links_end = lasts_until(self._links, now=now, usual_seconds=LINK_SECONDS)
         self._response = response
         return response.error
 
     def charged_whole(self) -> Charged:
         assert self._response is not None
-        images = self._response.images
+        stated, most = len(self._response.images), self._request.count_max
+        images = self._response.images[:most]
         large = sum(self._is_large(image.pixels) for image in images)
-        # All received, even beyond `n`: given a prompt for it, some upstreams make a series.
         count = len(images)
+        doubted = {"images": stated} if stated > most else NONE_DOUBTED
         priced = {
             "standard": count - large,
             "large": large,
@@ -89,7 +93,11 @@ class ImageBill(ReadBill):
             units=count,
             result_urls=self._links,
             result_expires_at=self._links_end,
-            detail={"units": {name: number for name, number in priced.items() if number}},
+            detail={
+                "units": {name: number for name, number in priced.items() if number},
+                **({"doubted": doubted} if doubted else {}),
+            },
+            doubted=doubted,
             upstream={"model": self._response.model, "error": self._response.error},
         )
 

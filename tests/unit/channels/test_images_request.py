@@ -30,13 +30,33 @@ def refused(raw: bytes) -> InvalidRequest:
 
 def test_smallest_request_asks_for_one_image() -> None:
     read = read_request(body())
-    assert (read.model, read.count, read.size, read.references) == ("m", 1, None, 0)
+    assert (read.model, read.count_max, read.size, read.references) == ("m", 1, None, 0)
 
 
 def test_nulls_are_as_good_as_nothing() -> None:
     nothing = dict.fromkeys(("n", "size", "image", "response_format", "stream"))
     read = read_request(body(**nothing))
-    assert (read.count, read.size, read.references) == (1, None, 0)
+    assert (read.count_max, read.size, read.references) == (1, None, 0)
+
+
+@cases(
+    "members, most",
+    ({"num_images": 4}, 4),
+    ({"n": 3, "batch_size": 2}, 3),
+    ({"num_outputs": "8"}, 8),
+    ({"number_of_images": 10**6}, 100),
+    ({"max_images": 7.0, "num_images": [5], "batch_size": "all", "num_outputs": None}, 7),
+    ({"num_images": "7." + "0" * 100}, 100),
+    ({"sequential_image_generation": "auto"}, 15),
+    ({"sequential_image_generation": "disabled"}, 1),
+    ({"sequential_image_generation_options": {"max_images": 4}}, 1),
+    *(
+        ({"sequential_image_generation": "auto", "sequential_image_generation_options": o}, most)
+        for o, most in (({"max_images": 4}, 4), ({}, 15), (None, 15), ({"max_images": "x"}, 1))
+    ),
+)
+def test_members_of_providers_ask_for_more_than_n(members: dict[str, Any], most: int) -> None:
+    assert read_request(body(**members)).count_max == most
 
 
 @each(
@@ -177,7 +197,7 @@ def test_any_members_are_read_or_refused(members: dict[str, Any]) -> None:
         read = read_request(json.dumps({**GOOD, **members}).encode())
     except InvalidRequest:
         return
-    assert 1 <= read.count <= 10
+    assert 1 <= read.count_max <= 10
     assert 0 <= read.references <= 10
 
 

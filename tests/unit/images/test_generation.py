@@ -60,6 +60,28 @@ async def test_hold_is_the_price_of_all_that_is_requested(count: int) -> None:
         assert (w.http.tried, w.ledger.balances[ACCOUNT]) == ([], count * EACH - 1)
 
 
+@logs("usage_doubted")
+@cases(
+    "requested, paid",
+    ({"n": 2}, 2),
+    ({"n": 2, "num_images": 3}, 3),
+    ({"sequential_image_generation": "auto"}, 15),
+)
+async def test_images_that_nobody_requested_cost_nothing_and_raise_an_alarm(
+    requested: dict[str, Any], paid: int
+) -> None:
+    body = made(40)
+    async with stage(a=[response_of(body)]) as w:
+        result = await generate(w, **requested)
+        assert (result.writer.sent, result.cost) == (body, paid * EACH)
+        row = result.logged
+        assert (row["unit_count"], len(row["result_urls"])) == (paid, paid)
+        assert row["detail"]["doubted"] == {"images": 40}
+        assert row["detail"]["hold"] == paid * EACH
+        alarm = 'gw_usage_doubted_total{channel="a",what="images"} 1.0'
+        assert alarm in w.metrics.render("")[0].decode()
+
+
 @cases(
     "requested, sizes, cost",
     ({"size": "1536x1536"}, ["1536x1536"], 40),
@@ -327,7 +349,8 @@ FATES = st.one_of(
 def test_client_gets_the_first_answer_and_pays_for_its_images(
     expect_log: Any, fates: list[Fate], requested: int, price_of: int
 ) -> None:
-    expect_log("answer_unusable", required=False)
+    for name in ("answer_unusable", "usage_doubted"):
+        expect_log(name, required=False)
 
     async def main() -> None:
         scripts = {name: [fate.script] for name, fate in zip(CHANNELS, fates, strict=False)}
@@ -345,7 +368,8 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
                     break
             last = tried[-1]
             assert len(w.http.tried) == len(tried)
-            assert result.cost == (last.images or 0) * EACH
+            charged = min(last.images or 0, requested)
+            assert result.cost == charged * EACH
             assert w.ledger.balances[ACCOUNT] == balance - result.cost
             if last.http_status:
                 assert (result.writer.http_status, result.writer.sent) == (
@@ -356,7 +380,7 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
                 assert (result.refusal.http_status, result.writer.blocks) == (502, [])
             assert result.status[0] == ("success" if last.images is not None else "error")
             assert (result.logged["unit_count"], result.logged["unit_type"]) == (
-                last.images or 0,
+                charged,
                 "image",
             )
 
