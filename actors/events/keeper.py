@@ -50,6 +50,16 @@ class EventKeeper:
         self._wants: bool | None = None  # what the database has of this process's configuration
         self._purge_at = 0.0
 
+    async def begin(self) -> None:
+        """Put into force which calls have events, before there are calls.
+
+        A database that cannot write now has it from a later round.
+        """
+        try:
+            await self.want_calls()
+        except StoreError as error:
+            self._log.warning("events_not_kept", error=str(error))
+
     async def run(self) -> None:
         """Run a round every two seconds, forever."""
         while True:

@@ -122,8 +122,9 @@ def _digest(parts: Iterable[str]) -> str:
 async def migrate(database: Database, folder: Path = FOLDER) -> list[str]:
     """Bring the database to the schema of `folder`; return the names of the applied migrations.
 
-    Each migration is a transaction of its own, and so are the functions together. Safe to call
-    from several processes at once: one works, the others wait and find nothing left to do. Raises
+    Each migration is a transaction of its own, and so are the functions together. Nothing is
+    written to a database that lacks nothing, which may be read-only. Safe to call from several
+    processes at once: one works, the others wait and find nothing left to do. Raises
     MigrationFault for a badly numbered folder, a file edited after it was applied, a database that
     is newer than this program, one that is not UTF-8 and SQL that fails; StoreUnavailable.
     """
@@ -132,6 +133,8 @@ async def migrate(database: Database, folder: Path = FOLDER) -> list[str]:
     session = await database.session(statement_seconds=TIMEOUT_SECONDS)
     try:
         _check_encoding(await session.fetch_all(SQL["encoding"]))
+        if await _lacks_nothing(session, schema):
+            return done
         while migration := await _apply_next(session, schema):
             done.append(migration.name)
         await _load_functions(session, schema)
@@ -186,6 +189,31 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+async def _lacks_nothing(session: Session, schema: Schema) -> bool:
+    """Whether each migration was applied, and each function of this program is there.
+
+    Functions are loaded last, so it holds of no database that another process is changing.
+    """
+    if not all((await session.fetch_all(SQL["has_tables"]))[0]):
+        return False
+    if schema.missing(await session.fetch_all(SQL["applied"])):
+        return False
+    return await _knows_functions(session, schema) and not await _lost_functions(session, schema)
+
+
+async def _knows_functions(session: Session, schema: Schema) -> bool:
+    """Whether this set of functions was loaded once."""
+    sets = await session.fetch_all(SQL["function_sets"])
+    return schema.functions_checksum in {checksum for (checksum,) in sets}
+
+
+async def _lost_functions(session: Session, schema: Schema) -> list[Function]:
+    """Return the functions that somebody has dropped or renamed since they were loaded."""
+    recorded = await session.fetch_all(SQL["functions"])
+    lost = {(name, checksum) for name, checksum, is_there in recorded if not is_there}
+    return [one for one in schema.functions if (one.name, one.checksum) in lost]
+
+
 async def _apply_next(session: Session, schema: Schema) -> Migration | None:
     """Apply the first missing migration, under a transaction's lock; None if there is none."""
     async with session.transaction():
@@ -214,15 +242,12 @@ async def _load_functions(session: Session, schema: Schema) -> None:
     """
     async with session.transaction():
         await _begin(session)
-        mine = schema.functions_checksum
-        recorded = await session.fetch_all(SQL["functions"])
-        if mine in {checksum for (checksum,) in await session.fetch_all(SQL["function_sets"])}:
-            lost = {(name, checksum) for name, checksum, is_there in recorded if not is_there}
-            for function in schema.functions:
-                if (function.name, function.checksum) in lost:
-                    await session.execute(SQL["make_loader"])
-                    await _load(session, function)
+        if await _knows_functions(session, schema):
+            for function in await _lost_functions(session, schema):
+                await session.execute(SQL["make_loader"])
+                await _load(session, function)
             return
+        recorded = await session.fetch_all(SQL["functions"])
         await session.execute(SQL["make_loader"])
         loaded = {name: checksum if is_there else None for name, checksum, is_there in recorded}
         for function in schema.functions:
@@ -231,7 +256,7 @@ async def _load_functions(session: Session, schema: Schema) -> None:
                 await session.execute(SQL["record_function"], (function.name, function.checksum))
         for name in loaded:
             await session.execute(SQL["drop_function"], (name,))
-        await session.execute(SQL["record_function_set"], (mine,))
+        await session.execute(SQL["record_function_set"], (schema.functions_checksum,))
 
 
 async def _begin(session: Session) -> None:

@@ -66,6 +66,11 @@ END $drop$
 -- Whether any migration was applied to this database.
 SELECT to_regclass('schema_migrations') IS NOT NULL
 
+-- has_tables --
+-- Whether there are the tables of applied migrations, of loaded functions and of their sets.
+SELECT to_regclass('schema_migrations') IS NOT NULL, to_regclass('schema_functions') IS NOT NULL,
+    to_regclass('schema_function_sets') IS NOT NULL
+
 -- applied --
 -- The applied migrations, in order.
 SELECT version, name, checksum FROM schema_migrations ORDER BY version

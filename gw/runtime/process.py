@@ -162,7 +162,7 @@ async def start_events(process: Process, database: Database) -> None:
     keeper = EventKeeper(
         database=database, keeping=keeping, clock=process.clock, metrics=process.metrics
     )
-    await keeper.want_calls()
+    await keeper.begin()
     process.supervisor.start("events", keeper.run)
 
 

@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from actors.store.database import Database
+from actors.store.errors import DatabaseRefused
 from actors.store.schema import MigrationFault, migrate, unapplied
 from loadtests.rig.postgres import PostgresForTests
 from tests.support.logs import logs
 
+# Of every transaction from the next connection on.
+READ_ONLY = """
+DO $$ BEGIN
+    EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database());
+END $$
+"""
 MAKE = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1); COMMENT ON TABLE a IS '100%';"
 
 
@@ -140,3 +147,18 @@ async def test_program_before_the_last_one_leaves_its_functions(
         await migrate(database, folder)
         await migrate(database, earlier)
         assert await value(database, "SELECT f()") == 2
+
+
+@logs("database_refused")
+async def test_database_that_lacks_nothing_and_only_reads_is_taken_as_it_is(
+    empty_url: str, folder: Path
+) -> None:
+    write_function(folder, "f", "1")
+    async with Database(empty_url) as database:
+        await migrate(database, folder)
+        await database.execute(READ_ONLY)
+    async with Database(empty_url) as database:
+        assert await migrate(database, folder) == []
+        write_function(folder, "f", "2")
+        with pytest.raises(DatabaseRefused, match="read-only"):
+            await migrate(database, folder)
