@@ -53,8 +53,9 @@ class Heartbeat:
         self._chores = chores
         self._called_back = called_back
         self._log = EventLog("actors.heartbeat")
-        # Since when every beat has succeeded; None after one that failed.
+        # Since when every beat has succeeded; None after one that failed, and why that did.
         self.connected_since: float | None = None
+        self.missed_by: StoreUnavailable | None = None
         self._last_beat = 0.0
         self._has_signed_on = False
 
@@ -100,9 +101,11 @@ class Heartbeat:
                 except ContentRefused as error:  # the fault of what it says, not of the beat
                     self._log.error("chore_refused", chore=repr(work), error=str(error))
         except StoreUnavailable as error:
+            self.missed_by = error
             self._missed(str(error))
             self._live.report_again()
             return
+        self.missed_by = None
         self._metrics.database_up(True)
         now = self._clock.monotonic()
         if self.connected_since is None or now - self._last_beat > BREAK_SECONDS:

@@ -24,6 +24,7 @@ from actors.process import is_process_alive
 from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.store.embedded.postgres import EmbeddedPostgres
+from actors.store.errors import DatabaseRefused
 from actors.store.schema import migrate
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.neighbours import Neighbours
@@ -622,7 +623,12 @@ class Gateway:
 
     async def _readiness(self) -> Mapping[str, str]:
         body = {"status": self._why_not_ready() or READY}
-        return body if self._ledger.recorder.is_up else {**body, "recorder": "off"}
+        if not self._ledger.recorder.is_up:
+            body["recorder"] = "off"
+        error = self._registration.heartbeat.missed_by or self._ledger.writer.cut_off_by
+        if isinstance(error, DatabaseRefused):  # any other names addresses
+            body["database"] = error.described
+        return body
 
     def _why_not_ready(self) -> str | None:
         if self._process.in_flight.is_draining:
@@ -630,7 +636,7 @@ class Gateway:
         # Deregistered, or frozen for a while.
         if not self._registration.heartbeat.steady_seconds:
             return "database unreachable"
-        if self._ledger.writer.is_cut_off:  # heartbeats may succeed where it is refused
+        if self._ledger.writer.cut_off_by is not None:  # heartbeats may succeed where it is refused
             return "ledger unreachable"
         if self._listeners.public.is_full:
             return "connections used up"

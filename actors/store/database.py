@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 
 from actors.store.connection import DatabaseConnection, Params, Row
-from actors.store.errors import DatabaseRefused, StoreUnavailable
+from actors.store.errors import SUSPICION, DatabaseRefused, StoreUnavailable
 from actors.store.listener import Listener
 from actors.store.session import SERVER_PID, Session, check_sessions_are_kept
 from channels.shares import OWNER, ShareRefused, Shares
@@ -279,7 +279,13 @@ class Database:
         logged_at = self._refusals_logged.get(error.sqlstate, float("-inf"))
         if now - logged_at >= REFUSALS_EVERY_SECONDS:
             self._refusals_logged[error.sqlstate] = now
-            self._log.error("database_refused", sqlstate=error.sqlstate, error=str(error))
+            self._log.error(
+                "database_refused",
+                sqlstate=error.sqlstate,
+                error=str(error),
+                within=error.within,
+                suspect=SUSPICION if error.is_suspect else None,
+            )
 
     def _forget(self, connection: DatabaseConnection) -> None:
         connection.close()

@@ -6,6 +6,8 @@ decides that.
 
 from __future__ import annotations
 
+import re
+
 import psycopg2
 from psycopg2 import errorcodes, extensions
 
@@ -50,13 +52,31 @@ class DatabaseRefused(StoreUnavailable):
     """The server refuses statements for its own state; the statement had no effect.
 
     It is read-only, its disk is full, a right or a function is missing: an operator or time mends
-    it, and the same statement succeeds then. A defect in a statement of ours looks the same.
-    `sqlstate` is PostgreSQL's five-character code.
+    it, and the same statement succeeds then. A defect in a statement of ours looks the same
+    (`is_suspect`). `sqlstate` is PostgreSQL's five-character code, `within` the function of the
+    schema that was refused a statement, with its line; empty outside of them.
     """
 
-    def __init__(self, sqlstate: str, message: str) -> None:
+    def __init__(self, sqlstate: str, message: str, within: str = "") -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
+        self.within = within
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether a sound schema has no state that is refused so; a missing right is one."""
+        return self.sqlstate[:2] == NAMES_CLASS and self.sqlstate != RIGHT_MISSING
+
+    @property
+    def described(self) -> str:
+        """What is refused, in words for an operator."""
+        text = f"refuses with {self.sqlstate}" + (f" in {self.within}" if self.within else "")
+        return f"{text}: {SUSPICION}" if self.is_suspect else text
+
+
+# The class of names and types that a statement has and the schema lacks, and of rights.
+NAMES_CLASS, RIGHT_MISSING = "42", "42501"
+SUSPICION = "a defect of the gateway, unless the schema was changed by hand"
 
 
 class StatementRefused(ContentRefused):
@@ -99,7 +119,7 @@ def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
     if sqlstate[:2] in PASSING_CLASSES:
         return StoreUnavailable(message)
     if sqlstate[:2] not in CONTENT_CLASSES:
-        return DatabaseRefused(sqlstate, message)
+        return DatabaseRefused(sqlstate, message, _within(error.diag.context))
     if isinstance(error, psycopg2.IntegrityError):
         name = error.diag.constraint_name or error.diag.column_name or ""
         if not name and sqlstate == errorcodes.CHECK_VIOLATION:
@@ -108,3 +128,12 @@ def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
             return StoreUnavailable(message)
         return ConstraintViolated(name, message)
     return StatementRefused(sqlstate, message)
+
+
+_IN_FUNCTION = re.compile(r"^PL/pgSQL function (\w+)\(.*\) (line \d+)", re.MULTILINE)
+
+
+def _within(context: str | None) -> str:
+    """Return the innermost of our functions that PostgreSQL names, without what it quotes."""
+    found = _IN_FUNCTION.search(context or "")
+    return "" if found is None else f"{found[1]}, {found[2]}"

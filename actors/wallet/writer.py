@@ -159,8 +159,8 @@ class LedgerWriter(Actor[Message]):
         self._quarantined: set[int] = set()
         # Holds of calls under way that the database refuses: written with their settlements.
         self._refused_holds: dict[int, Admitted] = {}
-        # Whether the last attempt to reach the database has failed.
-        self.is_cut_off = False
+        # Why the last attempt to reach the database has failed.
+        self.cut_off_by: StoreUnavailable | None = None
         # How long the oldest message that did not fit into the last batch has waited.
         self.backlog_seconds = 0.0
         self.wallets: dict[str, Wallet] = {}  # made and forgotten by `Wallets`
@@ -253,12 +253,12 @@ class LedgerWriter(Actor[Message]):
                         await self._finish([one])
                     return
                 work = await self._apply(work, is_repeat=is_repeat)
-                self.is_cut_off = False
+                self.cut_off_by = None
                 if not work:
                     return
             except StoreUnavailable as error:
                 await self._drop_session()
-                self.is_cut_off = True
+                self.cut_off_by = error
                 self.metrics.ledger_retry()
                 self.log.warning("ledger_unreachable", error=str(error), waiting=len(work))
                 self._give_up_holds(work)
@@ -473,11 +473,11 @@ class LedgerWriter(Actor[Message]):
                 break
             except StoreUnavailable as error:
                 await self._drop_session()
-                self.is_cut_off = True
+                self.cut_off_by = error
                 self.metrics.ledger_retry()
                 self.log.warning("ledger_unreachable", error=str(error), waiting=1)
                 await self.clock.sleep(BACKOFF_MAX_SECONDS)
-        self.is_cut_off = False
+        self.cut_off_by = None
         if not kept.is_recovery:  # else its hold is another process's, and is tried again
             self._quarantined.add(kept.facts.call_id.int)
         self.log.error(

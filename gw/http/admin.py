@@ -46,7 +46,7 @@ _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
 # The body of `/readyz`. Its `status` is "ok", or the reason against it in a word or two; `recorder`
-# is there where a process runs without one.
+# is there where a process runs without one, `database` while it answers and refuses.
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 READY = "ok"
 

@@ -8,6 +8,7 @@ for all of them. The workers share the port; the kernel distributes connections.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -193,7 +194,13 @@ class Parent:
         body = {"status": f"not ready: process {', '.join(late)}" if late else READY}
         # A worker's body is one of this program's own.
         bare = [str(index) for index, (_, page) in enumerate(responses) if '"recorder"' in page]
-        return {**body, "recorder": f"off: process {', '.join(bare)}"} if bare else body
+        if bare:
+            body["recorder"] = f"off: process {', '.join(bare)}"
+        for _, page in responses:
+            if '"database"' in page:
+                body["database"] = json.loads(page)["database"]
+                break
+        return body
 
     async def _respond(self, request: admin_api.AdminRequest) -> admin_api.AdminResponse:
         """Forward a request to the admin API to the first reachable worker."""

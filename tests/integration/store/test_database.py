@@ -137,6 +137,31 @@ async def test_refusals_are_distinguished_by_their_classes(empty_url: str) -> No
     assert {code for code, kind in found.items() if kind is DatabaseRefused} == {*STATE}
 
 
+SLIP = """
+CREATE FUNCTION slips() RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT there_is_none FROM pg_class LIMIT 1);
+END $$
+"""
+
+
+@logs("database_refused")
+async def test_slip_in_a_function_of_ours_names_itself_as_a_defect(empty_url: str) -> None:
+    async with Database(empty_url, size=1) as database:
+        await database.execute(SLIP)
+        refused = {}
+        for sql in ("SELECT slips()", "SELECT missing()", "SET ROLE pg_read_all_data"):
+            with pytest.raises(DatabaseRefused) as caught:
+                await database.execute(sql)
+            refused[sql] = caught.value.described
+    suspicion = "a defect of the gateway, unless the schema was changed by hand"
+    assert refused == {
+        "SELECT slips()": f"refuses with 42703 in slips, line 3: {suspicion}",
+        "SELECT missing()": f"refuses with 42883: {suspicion}",
+        "SET ROLE pg_read_all_data": "refuses with 42501",
+    }
+
+
 def cut_everyone(url: str) -> int:
     """Cut every other connection to this database; blocks, so that the loop cannot notice."""
     with transaction(url) as cursor:
