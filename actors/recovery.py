@@ -302,7 +302,7 @@ class Recovery:
 
     def _interrupted(self, call: Mapping[str, Any], delivered: Mapping[str, Any]) -> Outcome:
         """Return the outcome of a call that ended with its process."""
-        now = self._clock.now()
+        now, detail = self._clock.now(), _detail(call, delivered)
         return Outcome(
             status="interrupted",
             cost_nano_usd=delivered.get("cost", 0),
@@ -313,7 +313,8 @@ class Recovery:
             input_tokens=delivered.get("input", 0),
             output_tokens=delivered.get("output", 0),
             cached_tokens=delivered.get("cached", 0),
-            detail=_detail(call, delivered),
+            detail=detail,
+            served=detail.get("served", ""),
         )
 
     async def _look_for_leaks(self) -> None:

@@ -164,8 +164,9 @@ class Leases:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._due)
         return admitted
 
-    def end(self, facts: CallFacts, cost_nano_usd: int) -> Admitted | None:
-        """End a call at this cost; return its hold if that is not written.
+    def end(self, facts: CallFacts, cost_nano_usd: int, served: str = "") -> Admitted | None:
+        """End a call at this cost, `served` by this model of its chain; return its hold if that is
+        not written.
 
         Its cost counts against the lease until it is written, also what exceeds the hold.
         """
@@ -177,19 +178,27 @@ class Leases:
             lease.used += cost_nano_usd - admitted.hold.amount_nano_usd
             admitted.used = cost_nano_usd
             if admitted.leases:
-                self._nodes.ended(admitted, cost_nano_usd)
+                self._nodes.ended(admitted, cost_nano_usd, served)
                 admitted.cost = cost_nano_usd
         return admitted
+
+    def served(self, admitted: Admitted, model: str) -> None:
+        """A call that was to be written has been served by this model of its chain."""
+        self._nodes.release(admitted, model)
 
     def warned(self, hold: Hold) -> tuple[str, ...]:
         """Return the `warn` nodes of a call that stand at their limit, as lately heard."""
         lease = self._leases.get(hold.facts.account_id)
         return () if lease is None else self._nodes.warned(lease.nodes, hold)
 
-    def is_passed(self, account_id: str, held: Iterable[NodeHold], cost_nano_usd: int) -> bool:
-        """Whether a call has cost much more than it held on one of its nodes."""
+    def is_passed(
+        self, account_id: str, held: Iterable[NodeHold], cost_nano_usd: int, served: str
+    ) -> bool:
+        """Whether a call has cost much more than it held on one of the nodes that pay for it."""
         lease = self._leases.get(account_id)
-        return lease is not None and self._nodes.is_passed(lease.nodes, held, cost_nano_usd)
+        if lease is None:
+            return False
+        return self._nodes.is_passed(lease.nodes, held, cost_nano_usd, served)
 
     def exceed(self, account_id: str, nano_usd: int) -> int:
         """A call whose hold is written costs so much more than that; return what counts until its

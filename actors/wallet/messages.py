@@ -110,20 +110,33 @@ class NodeHold(Struct, frozen=True, gc=False):
     `budget_id`: `RUN` for the run's ceiling. `subject`: of nodes that have a sum for each value,
     and of ceilings, that value. `amount_nano_usd`: 0 of `warn` nodes, which only count.
     `ceiling_nano_usd`: of `RUN`, what this call names; None: it holds on the ceiling if the run
-    has one.
+    has one. `model`: the node is of this model of the call's chain, and pays if that serves it.
     """
 
     budget_id: str
     subject: str = ""
     amount_nano_usd: int = 0
     ceiling_nano_usd: int | None = None
+    model: str = ""
 
 
 class HeldNode(Struct, frozen=True, array_like=True, gc=False):
-    """What a call holds on a node in one period: on the sum of this number (`budget_sums`)."""
+    """What a call holds on a node in one period: on the sum of this number (`budget_sums`).
+
+    `model`: as of `NodeHold`.
+    """
 
     sum_id: int
     held: int
+    model: str = ""
+
+
+def pays(node: NodeHold | HeldNode, served: str) -> bool:
+    """Whether a call that this model of its chain has served costs on a node (`budget_served`).
+
+    Empty: it is not known, or the call is of no chain; then every one pays.
+    """
+    return not (node.model and served) or node.model == served
 
 
 class Hold(_OfCall, frozen=True, kw_only=True):
@@ -150,7 +163,7 @@ class Admitted(Struct, eq=False, gc=False):
 
     As a message: write it. `used` is its part of the lease until then, in nano-USD; None: it does
     not count against a lease of ours. `budgets` are the nodes that it is held on, `leases` ours of
-    them, one for each; `cost`: it has ended.
+    them, one for each; `cost`: it has ended. Once it has, they are those that pay for it.
     """
 
     hold: Hold
@@ -274,8 +287,9 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
     `units` are in the unit that the call's protocol is billed by (`channels/families.py`).
     `upstream_cost_nano_usd` is what the operator pays for it, never shown to clients; None:
-    unknown. `channel_id` is the last channel tried for it. `detail` may be encoded already
-    (`encode_detail`).
+    unknown. `channel_id` is the last channel tried for it. `served`: of a chain, the model that has
+    served the call, whose budgets pay for it; empty where none of its models has any. `detail` may
+    be encoded already (`encode_detail`).
     """
 
     status: RowStatus
@@ -294,6 +308,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     upstream_cost_nano_usd: int | None = None
     channel_id: str | None = None
     detail: Mapping[str, Any] | msgspec.Raw | None = None
+    served: str = ""
 
 
 class Settle(Struct, frozen=True, kw_only=True, gc=False):

@@ -36,6 +36,7 @@ from actors.wallet.messages import (
     NodeChange,
     NodeHold,
     NodeLease,
+    pays,
 )
 from actors.wallet.money import MAX_NANO_USD
 
@@ -76,12 +77,12 @@ class NodeLeases:
 
     def room(
         self, nodes: NodesOfAccount, hold: Hold, identity: str, now: float, *, may_ask: bool
-    ) -> list[tuple[NodeLease, int]] | None:
-        """Return the leases to hold a call on, with the amount on each; None: ask the ledger.
+    ) -> list[tuple[NodeLease, NodeHold]] | None:
+        """Return the leases to hold a call on, each with its node; None: ask the ledger.
 
         `may_ask`: the account has a lease, or has asked for one.
         """
-        found: list[tuple[NodeLease, int]] = []
+        found: list[tuple[NodeLease, NodeHold]] = []
         is_free = hold.budgets_version == nodes.version
         for node in hold.nodes:
             if node.budget_id == RUN and node.ceiling_nano_usd is None and not nodes.has_runs:
@@ -119,7 +120,7 @@ class NodeLeases:
                     self._ask(lease, 0, now)
                 if now - lease.known_at > KNOWN_SECONDS:
                     is_free = False
-            found.append((lease, amount))
+            found.append((lease, node))
         return found if is_free else None
 
     def warned(self, nodes: NodesOfAccount, hold: Hold) -> tuple[str, ...]:
@@ -133,20 +134,34 @@ class NodeLeases:
             and lease.is_above
         )
 
-    def admitted(self, held: list[tuple[NodeLease, int]], admitted: Admitted) -> None:
+    def admitted(self, held: list[tuple[NodeLease, NodeHold]], admitted: Admitted) -> None:
         """Count an admitted call against its nodes until it is written."""
         parts = []
-        for lease, amount in held:
-            lease.used += amount
+        for lease, node in held:
+            lease.used += node.amount_nano_usd
             assert lease.sum_id is not None
-            parts.append(HeldNode(lease.sum_id, amount))
+            parts.append(HeldNode(lease.sum_id, node.amount_nano_usd, node.model))
         admitted.leases, admitted.budgets = tuple(lease for lease, _ in held), tuple(parts)
 
-    def ended(self, admitted: Admitted, cost_nano_usd: int) -> None:
+    def ended(self, admitted: Admitted, cost_nano_usd: int, served: str) -> None:
         """A call that is not written has ended at this cost, which counts in place of its hold."""
+        if served:
+            self.release(admitted, served)
         for lease, part in zip(admitted.leases, admitted.budgets, strict=True):
             if part.held:
                 lease.used += cost_nano_usd - part.held
+
+    def release(self, admitted: Admitted, served: str) -> None:
+        """Release what a call that is not written holds on nodes of models that did not serve."""
+        held = list(zip(admitted.leases, admitted.budgets, strict=True))
+        paying = [(lease, part) for lease, part in held if pays(part, served)]
+        for lease, part in held:
+            if not pays(part, served):
+                lease.used -= part.held
+                if lease.is_over:
+                    self._return(lease)
+        admitted.leases = tuple(lease for lease, _ in paying)
+        admitted.budgets = tuple(part for _, part in paying)
 
     def written(self, admitted: Admitted) -> None:
         """Count a call as written."""
@@ -157,13 +172,14 @@ class NodeLeases:
                     self._return(lease)
 
     def is_passed(
-        self, nodes: NodesOfAccount, held: Iterable[NodeHold], cost_nano_usd: int
+        self, nodes: NodesOfAccount, held: Iterable[NodeHold], cost_nano_usd: int, served: str
     ) -> bool:
         """Whether a call has cost so much more than it held on a node that others may admit what is
         not left of it.
         """
         return any(
             node.amount_nano_usd
+            and pays(node, served)
             and (lease := nodes.leases.get((node.budget_id, node.subject))) is not None
             and cost_nano_usd - node.amount_nano_usd > lease.leased * EXCESS_SHARE
             for node in held

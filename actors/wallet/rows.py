@@ -168,7 +168,7 @@ def _settlement(facts: messages.CallFacts, outcome: messages.Outcome) -> bytes:
     assert outcome.cost_nano_usd >= 0
     if (
         outcome.status == "success"
-        and not (outcome.attempts or facts.job_id or facts.made_id)
+        and not (outcome.attempts or facts.job_id or facts.made_id or outcome.served)
         and facts.protocol not in UNIT_TYPES
     ):
         cost, said = outcome.upstream_cost_nano_usd, facts.attribution
@@ -238,6 +238,7 @@ def _rare(facts: messages.CallFacts, outcome: messages.Outcome) -> str:
         "result_urls": list(outcome.result_urls) or None,
         "result_expires_at": None if until is None else min(until, _INSTANT_MAX),
         "attempts": list(outcome.attempts) or None,
+        "served": storable.clean_text(outcome.served, 200) or None,
         "bought": _bought(facts, outcome),
     }
     return storable.to_json({name: value for name, value in rare.items() if value is not None})
@@ -278,14 +279,14 @@ def moves(
     """Encode by what calls admitted in memory move the sums of their nodes (`budget_move`)."""
     of_sum: dict[int, list[int]] = {}
     for one in admitted:
-        for sum_id, held in map(astuple, one.budgets):
+        for sum_id, held, _ in map(astuple, one.budgets):
             move = of_sum.setdefault(sum_id, [sum_id, 0, 0, 0, 0])
             move[1] += held
             move[3] += held
     for settle in settlements:
         if settle.admitted is not None and settle.admitted.budgets:
             cost = settle.cost_nano_usd
-            for sum_id, held in map(astuple, settle.admitted.budgets):
+            for sum_id, held, _ in map(astuple, settle.admitted.budgets):
                 move = of_sum.setdefault(sum_id, [sum_id, 0, 0, 0, 0])
                 move[1] += min(held, cost)
                 move[2] += cost

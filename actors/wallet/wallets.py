@@ -196,7 +196,7 @@ class Wallets:
         the call back of their leases.
         """
         cost = outcome.cost_nano_usd
-        admitted = self._leases.end(facts, cost)
+        admitted = self._leases.end(facts, cost, outcome.served)
         excess = 0 if held_nano_usd is None or cost <= held_nano_usd else cost - held_nano_usd
         exceeding = 0
         if excess and admitted is None:
@@ -214,7 +214,7 @@ class Wallets:
         self._post(message)
         if excess:
             self._look_at_excess(facts.account_id, excess)
-        if nodes and self._leases.is_passed(facts.account_id, nodes, cost):
+        if nodes and self._leases.is_passed(facts.account_id, nodes, cost, outcome.served):
             self._call_back_soon(facts.account_id)
 
     def _look_at_excess(self, account_id: str, nano_usd: int) -> None:
@@ -274,7 +274,8 @@ class Wallets:
         budgets: tuple[messages.HeldNode, ...] = (),
     ) -> None:
         """Settle a call that a dead process admitted under this identity but had not written."""
-        admitted = messages.Admitted(hold, identity, 0.0, None, budgets)
+        paying = tuple(one for one in budgets if messages.pays(one, outcome.served))
+        admitted = messages.Admitted(hold, identity, 0.0, None, paying)
         self._post(encode_settlement(hold.facts, outcome, admitted, is_recovery=is_recovery))
 
     def record(self, facts: messages.CallFacts, outcome: messages.Outcome) -> None:

@@ -238,6 +238,8 @@ class LedgerWriter(Actor[Message]):
         if admitted is None or message.admitted is not None:
             return envelope
         del self._refused_holds[message.facts.call_id.int]
+        if message.outcome is not None and message.outcome.served:
+            self.leases.served(admitted, message.outcome.served)
         return Envelope(with_hold(message, admitted), envelope.put_at, None)
 
     async def _finish(self, work: list[Work]) -> None:

@@ -57,6 +57,11 @@ class Bill:
     __slots__ = ()
 
     @property
+    def served(self) -> str:
+        """Of a chain, the model that is charged for; empty while none has responded."""
+        return ""
+
+    @property
     def hold_nano_usd(self) -> int:
         """The cost of a complete response to the request."""
         raise NotImplementedError

@@ -19,7 +19,7 @@ from actors.wallet.wallets import BalanceLeased, HoldRefused, Wallets
 from gw import errors
 from gw.budgets import refusal
 from gw.budgets.matching import LiveNodes
-from gw.budgets.node import Matched, Nodes
+from gw.budgets.node import Matched, Node, Nodes
 from gw.calls.bills import Bill
 from gw.calls.call import Call
 from gw.errors import GatewayError
@@ -107,17 +107,23 @@ class Holding(Struct, eq=False):
         """Return the hold of the call, with what it holds on the nodes that it matches."""
         call, bill = self.call, self.bill
         matched = self._matched = nodes.match(call.facts, call.spender, self._clock.monotonic())
+        steps: Sequence[Node] = ()
         if call.model.chain:
-            matched += self._of_chain(nodes)
+            steps = nodes.of_models(one.id for one in call.model.chain)
+            self._matched = [*matched, *((node, "") for node in steps)]
         run = None if call.facts.attribution is None else call.facts.attribution.run
         self.held = ()
-        if matched or run:
+        if self._matched or run:
             amount = 0
-            if run or any(node.refuses for node, _ in matched):
+            if run or any(node.refuses for node, _ in self._matched):
                 amount = min(bill.budget_hold_nano_usd, MAX_NANO_USD)
             held = [
                 NodeHold(node.id, subject, amount if node.refuses else 0)
                 for node, subject in matched
+            ]
+            held += [
+                NodeHold(node.id, "", amount if node.refuses else 0, model=node.subject)
+                for node in steps
             ]
             if run:
                 held.append(NodeHold(RUN, run, amount, call.spender.ceiling_nano_usd))
@@ -132,10 +138,6 @@ class Holding(Struct, eq=False):
             nodes=self.held,
             budgets_version=nodes.version,
         )
-
-    def _of_chain(self, nodes: Nodes) -> list[Matched]:
-        """Return the nodes of the models that may serve the call."""
-        return [(node, "") for node in nodes.of_models(one.id for one in self.call.model.chain)]
 
     def _granted(self, outcome: HoldOutcome, warned: Sequence[str]) -> None:
         self.warned = warned

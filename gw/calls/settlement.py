@@ -218,6 +218,7 @@ class Settlement(Struct, Generic[B], eq=False):
                 upstream_cost_nano_usd=upstream_cost,
                 channel_id=None if candidate is None else candidate.channel_id,
                 detail=encode_detail(observer.receipt(charged, attempts.status, self._redactor)),
+                served=self._served(),
             )
             held_nano_usd = self.bill.hold_nano_usd
             self.exceeds_hold = charged.cost_nano_usd > held_nano_usd
@@ -346,6 +347,11 @@ class Settlement(Struct, Generic[B], eq=False):
         if isinstance(error, Exception):
             return endings.Ending("error", "internal_error", f"{type(error).__name__}")
         return endings.STOPPING
+
+    def _served(self) -> str:
+        """Return the model that has served a chain's call, where budgets of its models are held."""
+        served = self.bill.served
+        return served if served and any(one.model for one in self._held) else ""
 
     def _claim_end(self, ending: endings.Ending, charged: Charged) -> ClaimEnd:
         if self.call.idempotency is None:

@@ -271,18 +271,30 @@ def sums(tenant: Tenant) -> dict[str, tuple[str, str]]:
     return {one["name"]: (one["spent_usd"], one["held_usd"]) for one in listed}
 
 
-def test_call_counts_on_the_budgets_of_every_model_that_may_serve_it(h: Deployment) -> None:
+def test_call_costs_on_the_budgets_of_the_chain_and_of_the_model_that_served_it(
+    h: Deployment,
+) -> None:
     tenant = h.tenant()
-    for name in ("best", "gpt", "claude"):
-        budget(h, tenant, name, "1")
-    assert ask(tenant).headers["x-gateway-model"] == "gpt"
+    # Two calls of the other model would cost more than the first may.
+    for name, limit_usd in (("best", "1"), ("gpt", "0.02"), ("claude", "1")):
+        budget(h, tenant, name, limit_usd)
+    assert ask(tenant, max_tokens=700).headers["x-gateway-model"] == "gpt"
+    assert ask(tenant, max_tokens=700, model="gpt").status == 200
     h.upstream.fault("gpt-1", status=500)
+    h.upstream.fault("claude", usage={"input": 100, "output": 600})
     # Once written by the ledger, then out of leases.
     for calls in (1, 2, 3):
-        assert ask(tenant).headers["x-gateway-model"] == "claude"
-        whole = (f"{0.0002 + calls * 0.0007:.4f}", "0")
-        assert sums(tenant) == dict.fromkeys(("best", "gpt", "claude"), whole)
-    assert h.gw("ledger", "verify")["faults"] == []
+        stream = calls == 2
+        assert ask(tenant, stream=stream, max_tokens=700).headers["x-gateway-model"] == "claude"
+        assert sums(tenant) == {
+            "best": (f"{0.0002 + calls * 0.0125:.4f}", "0"),
+            "gpt": ("0.0004", "0"),
+            "claude": (f"{calls * 0.0125:.4f}".rstrip("0"), "0"),
+        }
+    h.upstream.fault("claude", status=500)
+    assert ask(tenant, max_tokens=700).code == "upstream_error"
+    assert sums(tenant)["gpt"] == ("0.0004", "0")
+    assert h.gw("ledger", "verify", "--costs")["faults"] == []
 
 
 def test_call_is_refused_where_a_model_that_may_serve_it_has_no_room(h: Deployment) -> None:
@@ -314,6 +326,9 @@ def test_killed_call_is_charged_for_the_model_that_was_serving(
         await eventually(lambda: h.held_nano_usd(tenant) == 0, what="no hold is left")
         served = h.query("SELECT DISTINCT detail ->> 'served' AS model FROM call_logs")
         assert [one["model"] for one in served] == ["claude"]
+        query = "SELECT name, spent_nano_usd FROM budget_sums s JOIN budgets b ON b.id = budget_id"
+        spent = {row["name"]: row["spent_nano_usd"] for row in h.query(query)}
+        assert spent["best"] == spent["claude"] > spent["gpt"] == 0
         assert h.gw("ledger", "verify", "--costs")["faults"] == []
 
     def delivered(h: Deployment) -> int:

@@ -888,8 +888,8 @@ MUTATIONS = (
     Mutation(
         "node-lease-spent-twice",
         "actors",
-        "            lease.used += amount\n            assert lease.sum_id is not None",
-        "            assert lease.sum_id is not None",
+        "lease.used += node.amount_nano_usd\n            assert lease.sum_id is not None",
+        "assert lease.sum_id is not None",
         "tests/unit/wallet/test_node_leases.py::test_no_more_is_admitted_in_memory_than_is_leased",
     ),
     Mutation(
@@ -925,10 +925,69 @@ MUTATIONS = (
     Mutation(
         "budgets-of-a-chains-models-not-held",
         "gw/calls",
-        "matched += self._of_chain(nodes)",
-        "pass",
+        "steps = nodes.of_models(one.id for one in call.model.chain)",
+        "steps = ()",
         "tests/acceptance/test_chains.py"
         "::test_call_is_refused_where_a_model_that_may_serve_it_has_no_room",
+    ),
+    Mutation(
+        "chain-paid-by-every-model",
+        "actors/store/functions",
+        "THEN budget_served(h.budgets, s.model, s.sent ->> 'served', true) ELSE",
+        "THEN h.budgets ELSE",
+        "tests/integration/budgets/test_chains.py::test_a_written_call_costs_where_it_was_served",
+    ),
+    Mutation(
+        "chain-paid-by-the-models-that-did-not-serve",
+        "actors/store/functions",
+        "b.subject NOT IN (p_model, p_served)",
+        "b.subject IN (p_model, p_served)",
+        "tests/integration/budgets/test_chains.py::test_a_written_call_costs_where_it_was_served",
+    ),
+    Mutation(
+        "models-that-did-not-serve-stay-held",
+        "actors/store/functions",
+        "FILTER (WHERE is_held AND budgets IS DISTINCT FROM holding)",
+        "FILTER (WHERE false)",
+        "tests/integration/budgets/test_chains.py::test_a_written_call_costs_where_it_was_served",
+    ),
+    Mutation(
+        "correction-of-a-chain-paid-by-every-model",
+        "actors/store/functions",
+        "budget_served(before.budgets, before.model, p_true.rare ->> 'served', true)",
+        "before.budgets",
+        "tests/integration/budgets/test_chains.py::test_a_correction_costs_where_the_call_was_served",
+    ),
+    Mutation(
+        "admitted-call-of-a-chain-paid-by-every-model",
+        "actors/wallet",
+        "return not (node.model and served) or node.model == served",
+        "return True",
+        "tests/unit/wallet/test_node_leases.py"
+        "::test_a_model_of_a_chain_that_has_not_served_gives_back_its_part_of_the_lease",
+    ),
+    Mutation(
+        "lease-of-a-model-that-did-not-serve-kept",
+        "actors/wallet",
+        "                lease.used -= part.held\n                if lease.is_over:",
+        "                if lease.is_over:",
+        "tests/unit/wallet/test_node_leases.py"
+        "::test_a_model_of_a_chain_that_has_not_served_gives_back_its_part_of_the_lease",
+    ),
+    Mutation(
+        "recovered-chain-forgets-who-served",
+        "actors",
+        'served=detail.get("served", ""),',
+        'served="",',
+        "tests/acceptance/test_chains.py"
+        "::test_killed_call_is_charged_for_the_model_that_was_serving",
+    ),
+    Mutation(
+        "served-model-not-settled-by",
+        "gw/calls",
+        'return served if served and any(one.model for one in self._held) else ""',
+        'return ""',
+        SIMULATION,
     ),
     Mutation(
         "model-that-loses-a-member-not-skipped",

@@ -29,6 +29,8 @@ KINDS = (
     ("end_user", "ada", "day", "refuse"),
     ("every_run", "", "total", "warn"),
     ("model", "m", "day", "refuse"),
+    ("model", "n", "total", "refuse"),
+    ("model", "best", "day", "refuse"),
 )
 
 

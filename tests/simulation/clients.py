@@ -36,6 +36,9 @@ from tests.unit.calls.world import RecordingWriter
 
 Kind = Literal["chat", "stream", "image", "film"]
 ATTEMPTS_MAX = 3
+# A chain, and the models that serve it, each on channels of its own.
+CHAIN = "best"
+STEPS = {"m": ("a", "b"), "n": ("c", "d")}
 MESSAGES = [{"role": "user", "content": "Say hello. " * 20}]
 # A process that has heard nothing believes what it has read: its time to live, and of grace.
 BELIEVED_SECONDS = 5.0 + GRACE_SECONDS + 1.0
@@ -109,6 +112,7 @@ class Call:
     error: str | None = None
     refusal: Mapping[str, str] = field(default_factory=dict)  # the headers of its error
     was_left: bool = False
+    is_chained: bool = False  # it names the chain
     is_trial: bool = False
     is_over: bool = False
 
@@ -119,6 +123,12 @@ class Call:
     @property
     def account(self) -> str:
         return self.credential.account
+
+    @property
+    def served(self) -> str:
+        """The model that a call for text was tried at last."""
+        second = self.is_chained and self.tried and self.tried[-1] in STEPS["n"]
+        return "n" if second else "m"
 
     @property
     def is_whole(self) -> bool:
@@ -246,7 +256,8 @@ class Call:
             call = image_call(context, idempotency=submitted, n=IMAGES_MAX)
             await process.images.run_call(call, client)
         else:
-            context = self._context("chat", models["m"], principal)
+            model = models[CHAIN if self.is_chained else "m"]
+            context = self._context("chat", model, principal)
             await process.chat_calls.run_call(chat_call(context, self._chat()), client)
 
     def _context(self, protocol: str, model: ModelSpec, principal: Principal) -> CallContext:

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from math import floor
 from typing import Any
 from uuid import UUID
@@ -32,6 +33,7 @@ PRICES = {
     "per_second": "0.1000000005",
 }
 MULTIPLIER = "1.5"
+MULTIPLIERS = {"m": MULTIPLIER, "n": "3.3"}
 MILLION = 1_000_000
 CHARACTERS_PER_TOKEN = 4
 MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // CHARACTERS_PER_TOKEN)
@@ -138,7 +140,9 @@ def outcomes(store: SimulatedStore, upstreams: Upstreams, calls: Sequence[Call])
 def on_budgets(
     store: SimulatedStore, calls: Iterable[Call], in_force: Sequence[InForce]
 ) -> list[str]:
-    """Calls held on other nodes than those in force, or in a period that was over."""
+    """Calls held on other nodes than those in force, or in a period that was over, or paid by the
+    node of a model that has not served them.
+    """
     found: list[str] = []
     held = {entry[2] for entry in store.entries if entry[3] == "hold"}
     since = store.clock.now() - store.clock.monotonic()
@@ -147,16 +151,24 @@ def on_budgets(
         if row is None or "budgets" not in row or call.call_id not in held:
             continue
         places = [store.nodes.places[sum_id] for sum_id, _ in row["budgets"]]
-        ids = {place[1] for place in places}
+        ids, paying = {place[1] for place in places}, [row["model"]]
+        is_charged = int(str(row.get("cost") or 0)) > 0
+        if call.is_chained:
+            paying.append(call.served)
         for one in in_force:
             budget = store.nodes.budgets[one.budget_id]
             if budget.account_id != call.account or not one.is_of(call.requested_at, call.ended_at):
                 continue
             is_matched = budget.scope == "account" or budget.subject == row["model"]
+            is_matched |= is_charged and budget.subject in paying
             is_held_on = budget.id in ids
             if (is_held_on and not one.is_held_on) or (is_matched and one.is_held_on > is_held_on):
                 found.append(f"call {call.number} is held on {sorted(ids)}, against {one}")
         for place in places:
+            of_node = store.nodes.budgets.get(place[1])
+            model = of_node.subject if of_node is not None and of_node.scope == "model" else None
+            if is_charged and model is not None and model not in paying:
+                found.append(f"call {call.number}, served by {call.served}, costs on {place[1]}")
             ends = store.nodes.sums[place].period_to
             if ends is not None and ends <= since + call.requested_at:
                 found.append(f"call {call.number} is held in a period of {place[1]} that was over")
@@ -179,23 +191,23 @@ def copied(store: SimulatedStore, folder: Folder) -> list[str]:
     return found + [f"file {name}" for name in folder.files.keys() - store.copies.rows.keys()]
 
 
-def cost_of(counts: dict[str, int], *, per: int) -> int:
+def cost_of(counts: dict[str, int], *, per: int, multiplier: str = MULTIPLIER) -> int:
     """Nano-USD for so many of what has a price: exact, rounded half up once (reference 5.1).
 
     Shares nothing with the gateway's arithmetic, which it judges.
     """
     usd = sum((Fraction(PRICES[name]) * count / per for name, count in counts.items()), Fraction())
-    return floor(usd * Fraction(MULTIPLIER) * 10**9 + Fraction(1, 2))
+    return floor(usd * Fraction(multiplier) * 10**9 + Fraction(1, 2))
 
 
-def _cost_of_tokens(input_tokens: int, cached: int, output: int) -> int:
+def _cost_of_tokens(model: str, input_tokens: int, cached: int, output: int) -> int:
     counts = {"input": input_tokens - cached, "cached_input": cached, "output": output}
-    return cost_of(counts, per=MILLION)
+    return cost_of(counts, per=MILLION, multiplier=MULTIPLIERS[model])
 
 
-def _cost_of_characters(characters: int) -> int:
+def _cost_of_characters(model: str, characters: int) -> int:
     """What an answer costs of which the upstream has not stated the use (reference 5.1)."""
-    return _cost_of_tokens(MESSAGES_TOKENS, 0, -(-characters // CHARACTERS_PER_TOKEN))
+    return _cost_of_tokens(model, MESSAGES_TOKENS, 0, -(-characters // CHARACTERS_PER_TOKEN))
 
 
 def _costs(call: Call, *, is_success: bool) -> set[int]:
@@ -210,10 +222,14 @@ def _costs(call: Call, *, is_success: bool) -> set[int]:
     if call.kind == "image":
         return {cost_of({"per_image": reported[0]}, per=1) if is_success and reported else 0}
     sent = response.characters if is_success else call.characters_sent
-    whole = _cost_of_tokens(*reported) if reported else _cost_of_characters(sent) if sent else 0
+    whole, of_parts = 0, partial(_cost_of_characters, call.served)
+    if reported:
+        whole = _cost_of_tokens(call.served, *reported)
+    elif sent:
+        whole = of_parts(sent)
     if is_success or not call.process.is_dead:
         return {whole}
-    return {0, whole, *(_cost_of_characters(part) for part in range(1, sent + 1))}
+    return {0, whole, *map(of_parts, range(1, sent + 1))}
 
 
 def _attempts(call: Call, row: dict[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ from channels.prices import PriceSpec
 from channels.registry import HealthSpec
 from gw.budgets.refusal import HEADER
 from tests.simulation.budgets import Attributions
-from tests.simulation.clients import Call, Credential, Kind, SlowClient
+from tests.simulation.clients import CHAIN, STEPS, Call, Credential, Kind, SlowClient
 from tests.simulation.copies import CopyRow
 from tests.simulation.files import Folder
 from tests.simulation.keys import Tenant
@@ -31,6 +31,7 @@ from tests.simulation.process import GatewayProcess, Surroundings
 from tests.simulation.reach import Network
 from tests.simulation.rules import (
     MULTIPLIER,
+    MULTIPLIERS,
     PRICES,
     Breach,
     copied,
@@ -157,12 +158,14 @@ class World:
             price=_priced("per_image"),
             multiplier=Decimal(MULTIPLIER),
         )
-        text = make_model(
-            *CHANNELS,
-            price=_priced("input", "cached_input", "output"),
-            multiplier=Decimal(MULTIPLIER),
+        priced = _priced("input", "cached_input", "output")
+        text = make_model(*CHANNELS, price=priced, multiplier=Decimal(MULTIPLIER))
+        steps = tuple(
+            make_model(*names, id=name, price=priced, multiplier=Decimal(MULTIPLIERS[name]))
+            for name, names in STEPS.items()
         )
-        self.models = {"m": text, "film": film, "picture": picture}
+        best = make_model(id=CHAIN, chain=steps)
+        self.models = {"m": text, "film": film, "picture": picture, CHAIN: best}
         self.around = Surroundings(
             self.network,
             self.upstreams,
@@ -274,6 +277,7 @@ class World:
         credential = self.operator.key_of(account)
         call = Call(len(self.calls) + 1, kind, credential, process, client, self.fault, key)
         call.attribution, call.ceiling_nano_usd = self.attributions.of(account)
+        call.is_chained = kind in ("chat", "stream") and self.chance.random() < 0.3
         self.calls.append(call)
         self.counts[kind] += 1
         client.task = process.run(lambda: call.run(self.models))
@@ -288,6 +292,7 @@ class World:
             self.fault(f"call {call.number} raised {error!r}")
         self.note(f"call {call.number} {kind} in {process.name}: {call.error or 'whole'}")
         self.counts["trials"] += call.is_trial
+        self.counts[f"served by {call.served}"] += call.is_chained and call.has_begun
         self.counts["answered" if call.is_whole else f"not answered: {call.error}"] += 1
         return call
 

@@ -25,6 +25,7 @@ from gw.api.images.bill import ImageBill
 from gw.budgets.matching import LiveNodes
 from gw.budgets.node import Spender
 from gw.calls.bills import JobBill
+from gw.calls.chain import Chain
 from gw.calls.chat import ChatCalls
 from gw.calls.chat_request import ChatCall, ChatClientRequest
 from gw.calls.detached import DetachedTasks
@@ -149,10 +150,11 @@ def chat_call(
     pin: str | None = None,
 ) -> ChatCall:
     """A call for a chat. Raises InvalidRequest."""
-    request = chat.read_request(body)
+    request, model = chat.read_request(body), context.model
     return ChatCall(
         facts=context.facts,
-        model=context.model,
+        model=model,
+        chain=Chain.of(model, model.chain, {}, lambda _: None) if model.chain else None,
         cap_nano_usd=context.cap_nano_usd,
         spender=context.spender,
         demand=context.demand,
@@ -163,7 +165,7 @@ def chat_call(
         request=request_type(
             request,
             protocol="chat",
-            model=context.model,
+            model=model,
             body=body,
             weight=0,
             helpers=lambda: context.offload.of(context.facts.account_id),

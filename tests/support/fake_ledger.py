@@ -504,6 +504,10 @@ class FakeLedger:
         self.held_by_key[key] -= amount
         self.entries.append((account, key, call_id, settlement["kind"], -cost, -amount))
         budgets = hold.get("budgets", [])
+        if "is_on_nodes" not in hold:  # else its process has left out those that do not pay
+            model, served = settlement["model"], settlement["served"]
+            charges.append((0, self.nodes.served(budgets, model, served, pays=False)))
+            budgets = self.nodes.served(budgets, model, served, pays=True)
         if budgets and hold.get("is_on_nodes", True):  # else they were moved with the batch
             charges.append((cost, budgets))
         if settlement["status"] is not None:
@@ -529,6 +533,8 @@ class FakeLedger:
         self.entries.append((account, key, call_id, "correction", difference, 0))
         self._look_uncovered([account])
         budgets = row.get("budgets", [])
+        if not row["cost"]:
+            budgets = self.nodes.served(budgets, row["model"], true.get("served"), pays=True)
         self.nodes.correct(row["cost"], true["cost"], budgets)
         place = {name: row[name] for name in ("account_id", "key_id", "created_at")}
         self.rows[call_id] = {**true, **place, "budgets": budgets}
@@ -678,6 +684,7 @@ _RARE = (
     "result_urls",
     "result_expires_at",
     "attempts",
+    "served",
 )
 _HOLD = ("seq", "call_id", "account_id", "key_id", "amount", "cap")
 _NUMBERS = frozenset(

@@ -181,6 +181,25 @@ class FakeNodes:
             taken.append([sum_id, amount])
         return taken
 
+    def served(
+        self, budgets: Iterable[Sequence[int]], model: str, served: str | None, *, pays: bool
+    ) -> list[Sequence[int]]:
+        """Those of a call's nodes that pay for it once this model of its chain has served it, or
+        the others.
+        """
+        return [
+            (sum_id, held)
+            for sum_id, held in budgets
+            for budget in [self.budgets.get(self.places[sum_id][1])]
+            if pays
+            != (
+                served is not None
+                and budget is not None
+                and budget.scope == "model"
+                and budget.subject not in (model, served)
+            )
+        ]
+
     def book(self, moves: Iterable[Sequence[int]]) -> tuple[bool, int]:
         """Move sums, each once, or nothing: where a limit does not cover what is needed of it
         beside the leases. Return whether they all do, and how much of costs no hold covered.
@@ -287,7 +306,7 @@ class FakeNodes:
             for place, found, _ in refusing:
                 if not found.is_exhausted:
                     found.is_exhausted = True
-                    self.events.append(("budget.exhausted", place[1], place[2], 100))
+                    self._say("budget.exhausted", place, 100)
             worst = min(refusing, key=lambda one: (one[2]["remaining_nano_usd"], one[0][1]))
             return {"reason": "budget", "budget": worst[2]}
         if is_leased:
@@ -454,18 +473,25 @@ class FakeNodes:
             due.append(limit)
         found.alarm = max(1, min(due)) if due else None
 
+    def _say(self, kind: str, place: Place, percent: int) -> None:
+        """Write an event of a sum, whose subject is its node's, if that has one."""
+        _, budget_id, subject, _ = place
+        budget = self.budgets.get(budget_id)
+        about = subject if budget is None else budget.subject or subject
+        self.events.append((kind, budget_id, about, percent))
+
     def _warn(self, place: Place, found: FakeSum) -> None:
         """The warnings that are due, each once."""
-        _, budget_id, subject, _ = place
+        budget_id = place[1]
         limit, action, warn_at = self._terms(budget_id, found)
         for percent in sorted(set(warn_at) - set(found.warned)):
             if found.spent > 0 and found.spent * 100 >= limit * percent:
                 found.warned = (*found.warned, percent)
-                self.events.append(("budget.warning", budget_id, subject, percent))
+                self._say("budget.warning", place, percent)
         is_spent = found.spent > 0 and found.spent >= limit
         if action == "warn" and not found.is_exhausted and is_spent:
             found.is_exhausted = True
-            self.events.append(("budget.exhausted", budget_id, subject, 100))
+            self._say("budget.exhausted", place, 100)
         self._arm(budget_id, found)
 
     def _look_uncovered(self, place: Place, found: FakeSum) -> None:

@@ -23,10 +23,14 @@ BEGIN
         greatest(now(), (SELECT max(m.ends_at) FROM entry_months m WHERE m.sealed_at IS NOT NULL)));
     UPDATE accounts SET balance_nano_usd = balance_nano_usd + difference WHERE id = before.account_id;
     UPDATE key_spend SET spent_nano_usd = spent_nano_usd - difference WHERE key_id = before.key_id;
-    IF before.budgets IS NOT NULL THEN
-        PERFORM budget_correct(before, p_true.cost);
-    END IF;
     after := before;
+    IF before.budgets IS NOT NULL THEN
+        -- Which model of a chain served a call that recovery charged nothing for is known only now.
+        IF before.cost_nano_usd = 0 THEN
+            after.budgets := budget_served(before.budgets, before.model, p_true.rare ->> 'served', true);
+        END IF;
+        PERFORM budget_correct(after, p_true.cost);
+    END IF;
     after.status := p_true.status;
     after.error_code := p_true.rare ->> 'error_code';
     after.error_message := p_true.rare ->> 'error_message';
@@ -51,6 +55,7 @@ BEGIN
         latency_ms = after.latency_ms, task_id = after.task_id, result_urls = after.result_urls,
         result_expires_at = after.result_expires_at, attempts = after.attempts,
         upstream_cost_nano_usd = after.upstream_cost_nano_usd, channel_id = after.channel_id, detail = after.detail,
+        budgets = after.budgets,
         digest = call_log_digest_of(after)
     WHERE request_id = before.request_id AND created_at = before.created_at;
     RETURN true;

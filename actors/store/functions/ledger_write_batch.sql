@@ -3,7 +3,8 @@
 --
 -- `p_settled`: the nodes of the calls of `p_admitted` (`budget_parts`), as text; `p_held`: those of the holds; null: none has
 -- any. Their sums have what the holds hold, and, if `p_is_drawn`, what those calls hold; else these are booked. What is left
--- to be booked is returned.
+-- to be booked is returned. A call of a chain costs on the nodes of the model that served it (`served` of the settlement),
+-- and only releases what its hold has on those of the others; its row has the nodes that pay.
 --
 -- One statement for everything, because starting one costs as much as several rows.
 CREATE OR REPLACE FUNCTION ledger_write_batch(p_process text, p_settlements ledger_settlement[], p_details json,
@@ -22,7 +23,10 @@ BEGIN
         WHERE s.account_id IS NULL AND h.call_id = ANY (ARRAY[s.call_id])
         RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost, s.created_at,
             s.submitted_at, s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens,
-            s.latency_ms, s.has_detail, s.detail, s.sent, h.budgets, true AS is_held
+            s.latency_ms, s.has_detail, s.detail, s.sent, h.budgets AS holding,
+            CASE WHEN h.budgets IS NOT NULL AND json_typeof(s.sent) = 'object'
+                THEN budget_served(h.budgets, s.model, s.sent ->> 'served', true) ELSE h.budgets END AS budgets,
+            true AS is_held
     ), gone AS MATERIALIZED (
         SELECT x.*, to_timestamp(x.created_at) AS ended_at, CASE json_typeof(x.sent) WHEN 'object' THEN x.sent END AS rare,
             -- What of the rare is not rare: alone in an array where there is nothing else.
@@ -32,7 +36,7 @@ BEGIN
             UNION ALL
             SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
                 input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, sent,
-                budgets::bigint[], p_is_drawn
+                budgets::bigint[], budgets::bigint[], p_is_drawn
             FROM ended WHERE account_id IS NOT NULL) x
     ), granted AS MATERIALIZED (
         SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call, x.seq,
@@ -92,7 +96,10 @@ BEGIN
             FROM gone WHERE status IS NOT NULL
             OFFSET 0) n -- what the digest needs too is computed once
     )
-    SELECT array_agg(call_id), array_agg((cost, budgets)::budget_charge) FILTER (WHERE is_held AND budgets IS NOT NULL),
+    SELECT array_agg(call_id),
+        array_agg((cost, budgets)::budget_charge) FILTER (WHERE is_held AND budgets IS NOT NULL)
+            || array_agg((0, budget_served(holding, model, rare ->> 'served', false))::budget_charge)
+                FILTER (WHERE is_held AND budgets IS DISTINCT FROM holding),
         (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account)
     INTO written.settled, written.budgets, written.accounts FROM gone;
     RETURN written;

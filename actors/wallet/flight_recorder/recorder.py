@@ -265,14 +265,16 @@ def _without_links(
 def _without_receipt(
     what: file_format.Begun | file_format.StreamProgress | file_format.Ended,
 ) -> file_format.Begun | file_format.StreamProgress | file_format.Ended:
-    """Keep cost, counts, account, key, hold, model and status, which always fit."""
+    """Keep cost, counts, account, key, hold, models and status, which always fit."""
     if isinstance(what, file_format.Begun):
         return replace(what, facts=_short_names(what.facts), detail=None)
     if isinstance(what, file_format.StreamProgress):
         begun = what.begun and replace(
             what.begun, facts=_short_names(what.begun.facts), detail=None
         )
-        return replace(what, delivered={**what.delivered, "detail": {}}, begun=begun)
+        detail = what.delivered.get("detail") or {}
+        kept = {"served": detail["served"]} if "served" in detail else {}
+        return replace(what, delivered={**what.delivered, "detail": kept}, begun=begun)
     outcome = replace(
         what.outcome,
         error_code=_short(what.outcome.error_code),

@@ -31,6 +31,7 @@ from actors.wallet.messages import (
     NodeChange,
     NodeHold,
     NodeLease,
+    pays,
 )
 from actors.wallet.rows import encode_settlement, encode_void
 from actors.wallet.verify import verify
@@ -44,14 +45,17 @@ pytestmark = pytest.mark.long
 
 LIMIT = 1000
 USERS = ("", "a", "b")
-# Of the account, of each end user by the day, one that warns, the ceiling of a run.
+# Of the account, of each end user by the day, one that warns, the ceiling of a run, and of two
+# models, one of which serves each call of their chain.
 ALL, USER, WARN, RUN = "bud_all", "bud_user", "bud_warn", "run"
+STEPS = {"bud_gpt": "gpt", "bud_claude": "claude"}
 
 amounts = st.integers(min_value=0, max_value=400)
 costs = st.integers(min_value=0, max_value=600)
 limits = st.integers(min_value=0, max_value=2 * LIMIT)
 processes = st.integers(min_value=0, max_value=1)
 users = st.sampled_from(USERS[1:])
+models = st.sampled_from(("", *STEPS.values()))
 places = st.integers(min_value=0, max_value=50)
 Node = tuple[str, str]
 
@@ -120,12 +124,14 @@ class NodeMachine(RuleBasedStateMachine):
             (ALL, "account", "total", "refuse", (50, 90)),
             (USER, "every_end_user", "day", "refuse", (80,)),
             (WARN, "every_run", "total", "warn", (60,)),
+            *((one, "model", "total", "refuse", (70,)) for one in STEPS),
         ):
+            subject, terms = STEPS.get(budget_id), (LIMIT, period, action, [*warn_at], began)
             await database.execute(
-                "INSERT INTO budgets (id, account_id, name, scope, limit_nano_usd, period, action,"
-                " warn_at, made_by, starts_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'owner',"
-                " to_timestamp(%s))",
-                (budget_id, ACCOUNT, budget_id, scope, LIMIT, period, action, [*warn_at], began),
+                "INSERT INTO budgets (id, account_id, name, scope, subject, limit_nano_usd, period,"
+                " action, warn_at, made_by, starts_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s,"
+                " 'owner', to_timestamp(%s))",
+                (budget_id, ACCOUNT, budget_id, scope, subject, *terms),
             )
             self.twin.nodes.make(
                 FakeBudget(
@@ -133,6 +139,7 @@ class NodeMachine(RuleBasedStateMachine):
                     ACCOUNT,
                     LIMIT,
                     scope=scope,
+                    subject=subject or "",
                     period=period,
                     action=action,
                     warn_at=warn_at,
@@ -204,7 +211,9 @@ class NodeMachine(RuleBasedStateMachine):
         return replace(batch, settlements=settlements, admitted=admitted, nodes=changes)
 
     def translated_call(self, admitted: Admitted) -> Admitted:
-        parts = tuple(HeldNode(self.sums[one.sum_id], one.held) for one in admitted.budgets)
+        parts = tuple(
+            HeldNode(self.sums[one.sum_id], one.held, one.model) for one in admitted.budgets
+        )
         return msgspec.structs.replace(admitted, budgets=parts)
 
     def learn(self, rows: Sequence[Sequence[Any]], of_twin: Sequence[Sequence[Any]]) -> None:
@@ -237,6 +246,7 @@ class NodeMachine(RuleBasedStateMachine):
             NodeHold(ALL, "", amount),
             NodeHold(USER, user, amount),
             NodeHold(WARN, user, 0),
+            *(NodeHold(budget_id, "", amount, model=step) for budget_id, step in STEPS.items()),
         ]
         return (
             *(one for one in found if one.budget_id in live),
@@ -316,26 +326,32 @@ class NodeMachine(RuleBasedStateMachine):
         amount = int(min(rooms, default=0) * part)
         facts = self.facts()
         parts = tuple(
-            HeldNode(actor.leases[node][0], 0 if node[0] == WARN else amount) for node in needed
+            HeldNode(
+                actor.leases[node][0],
+                0 if node[0] == WARN else amount,
+                STEPS.get(node[0], ""),
+            )
+            for node in needed
         )
         hold = Hold(facts=facts, amount_nano_usd=1)
         actor.unwritten[facts.call_id] = Admitted(hold, actor.identity.id, 0.0, 1, parts)
 
-    @rule(who=processes, place=places, cost=costs, is_with_hold=st.booleans())
-    def end(self, who: int, place: int, cost: int, is_with_hold: bool) -> None:
+    @rule(who=processes, place=places, cost=costs, served=models, is_with_hold=st.booleans())
+    def end(self, who: int, place: int, cost: int, served: str, is_with_hold: bool) -> None:
         """A call ends: one that is written, or one whose hold comes with its settlement."""
         actor = self.actors[who]
+        how = outcome(cost, served=served)
         if is_with_hold and actor.unwritten:
             admitted = list(actor.unwritten.values())[place % len(actor.unwritten)]
             admitted.cost = cost
+            admitted.budgets = tuple(one for one in admitted.budgets if pays(one, served))
             facts = admitted.facts
-            ended = encode_settlement(facts, outcome(cost), admitted)
-            self.apply(actor, Batch(settlements=[ended]))
+            self.apply(actor, Batch(settlements=[encode_settlement(facts, how, admitted)]))
             del actor.unwritten[facts.call_id]
             self.ended.append((facts, cost))
         elif self.open:
             facts = self.open.pop(list(self.open)[place % len(self.open)])
-            self.apply(actor, Batch(settlements=[encode_settlement(facts, outcome(cost))]))
+            self.apply(actor, Batch(settlements=[encode_settlement(facts, how)]))
             self.ended.append((facts, cost))
 
     @rule(who=processes, place=places)
@@ -357,23 +373,23 @@ class NodeMachine(RuleBasedStateMachine):
             del actor.unwritten[one.facts.call_id]
             self.open[one.facts.call_id] = one.facts
 
-    @rule(who=processes, place=places, cost=costs)
-    def recover(self, who: int, place: int, cost: int) -> None:
-        """Others settle an open call at less than it has cost, perhaps."""
+    @rule(who=processes, place=places, cost=costs | st.just(0), served=models)
+    def recover(self, who: int, place: int, cost: int, served: str) -> None:
+        """Others settle an open call at less than it has cost, perhaps at nothing."""
         if self.open:
             facts = self.open.pop(list(self.open)[place % len(self.open)])
-            ended = encode_settlement(facts, outcome(cost, "interrupted"), is_recovery=True)
+            how = outcome(cost, "interrupted", served=served if cost else "")
+            ended = encode_settlement(facts, how, is_recovery=True)
             self.apply(self.actors[who], Batch(settlements=[ended]))
             self.recovered[facts.call_id] = facts
 
-    @rule(who=processes, place=places, cost=costs)
-    def correct(self, who: int, place: int, cost: int) -> None:
+    @rule(who=processes, place=places, cost=costs, served=models)
+    def correct(self, who: int, place: int, cost: int, served: str) -> None:
         """Its true settlement comes late."""
         if self.recovered:
             facts = self.recovered.pop(list(self.recovered)[place % len(self.recovered)])
-            self.apply(
-                self.actors[who], Batch(settlements=[encode_settlement(facts, outcome(cost))])
-            )
+            ended = encode_settlement(facts, outcome(cost, served=served))
+            self.apply(self.actors[who], Batch(settlements=[ended]))
 
     @rule(place=places)
     def twice(self, place: int) -> None:

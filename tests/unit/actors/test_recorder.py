@@ -301,13 +301,14 @@ def test_settlement_keeps_its_cost_whatever_else_is_too_long(
     recorder: Recorder, tmp_path: Path, long: dict[str, Any], facts_of: dict[str, Any]
 ) -> None:
     of_call = replace(facts(1), **facts_of)
-    ended = replace(outcome(7), units=4, input_tokens=3, **long)
+    ended = replace(outcome(7), units=4, input_tokens=3, served="gpt", **long)
     admitted = Admitted(replace(hold(1), facts=of_call, amount_nano_usd=90), NAME, 0.0, None)
     recorder.settled(encode_settlement(of_call, ended, admitted), ended)
     what = left(tmp_path)[UUID(int=1)].what
     assert isinstance(what, Ended)
-    kept = (what.outcome.cost_nano_usd, what.outcome.status, what.outcome.units)
-    assert (*kept, what.outcome.input_tokens, what.held) == (7, "success", 4, 3, 90)
+    kept = (what.outcome.cost_nano_usd, what.outcome.status, what.outcome.served)
+    assert kept == (7, "success", "gpt")
+    assert (what.outcome.units, what.outcome.input_tokens, what.held) == (4, 3, 90)
     assert (what.facts.account_id, what.facts.key_id) == (of_call.account_id, of_call.key_id)
     assert of_call.model.startswith(what.facts.model)
     assert what.facts.model
@@ -316,10 +317,10 @@ def test_settlement_keeps_its_cost_whatever_else_is_too_long(
 def test_call_under_way_keeps_its_hold_whatever_else_is_too_long(
     recorder: Recorder, tmp_path: Path
 ) -> None:
-    price = {"price": {"input": "1"}}
+    price: dict[str, Any] = {"price": {"input": "1"}}
     for detail, kept in (
         ({**price, "agreement": "x" * 3000}, price),
-        ({"price": {"input": "1" * 3000}}, None),
+        ({"price": {"input": "1" * 3000}, "served": "gpt"}, None),
     ):
         recorder.admitted(Admitted(replace(hold(1, 90), detail=detail), NAME, 0.0, None))
         begun = left(tmp_path)[UUID(int=1)].begun
@@ -328,7 +329,7 @@ def test_call_under_way_keeps_its_hold_whatever_else_is_too_long(
         assert slot is not None
         recorder.counts(slot, 40)
         found = left(tmp_path)[UUID(int=1)]
-        assert found.what.delivered == {**SO_FAR, "detail": kept or {}}
+        assert found.what.delivered == {**SO_FAR, "detail": kept or {"served": "gpt"}}
         assert (found.output_tokens, found.begun.amount_nano_usd) == (40, 90)
 
 

@@ -18,6 +18,7 @@ from actors.wallet.messages import (
 )
 from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD
 from actors.wallet.wallets import HoldRefused, Wallets
+from channels.registry import ModelSpec
 from gw.budgets.matching import LiveNodes
 from gw.budgets.node import Spender
 from gw.calls.bills import Bill
@@ -26,6 +27,7 @@ from gw.errors import GatewayError
 from metrics.prometheus import Metrics
 from tests.support.budgets import FakeBudgets, PlainNames, Read, node
 from tests.support.clock import FakeClock
+from tests.support.specs import make_model
 from tests.unit.calls.world import ACCOUNT, World, world
 
 HOLD, WHOLE = 700, 1000
@@ -83,12 +85,15 @@ class Case:
         run: str | None = None,
         ceiling: int | None = None,
         end_user: str | None = None,
+        chain: ModelSpec | None = None,
     ) -> None:
         said = Attribution(run=run, end_user=end_user) if run or end_user else None
         call = w.prepare()
+        model = chain or call.model
         self.call = replace(
             call,
-            facts=replace(call.facts, attribution=said),
+            model=model,
+            facts=replace(call.facts, attribution=said, model=model.id),
             spender=Spender(budgets_version=known_version, user="ann", ceiling_nano_usd=ceiling),
         )
         self.budgets = FakeBudgets({ACCOUNT: (version, list(nodes))})
@@ -135,6 +140,21 @@ async def test_nodes_that_refuse_are_held_for_the_whole_request_and_others_count
             NodeHold("bud_every_user_day", "ann", WHOLE),
         )
         assert case.counted("account", "leased") == case.counted("user", "leased") == 1
+
+
+async def test_a_chain_is_held_for_with_the_nodes_of_each_model_that_may_serve() -> None:
+    nodes = [node(), *(node("model", name) for name in ("best", "a", "b", "c"))]
+    steps = (make_model(id="a"), make_model(id="b"))
+    async with world() as w:
+        case = Case(w, None, nodes=nodes, chain=make_model(id="best", chain=steps))
+        await case.take()
+        assert case.holding.held == (
+            NodeHold("bud_account_month", "", WHOLE),
+            NodeHold("bud_model_best_month", "", WHOLE),
+            NodeHold("bud_model_a_month", "", WHOLE, model="a"),
+            NodeHold("bud_model_b_month", "", WHOLE, model="b"),
+        )
+        assert case.counted("model", "leased") == 3
 
 
 async def test_the_whole_request_is_estimated_only_where_it_is_held_for() -> None:

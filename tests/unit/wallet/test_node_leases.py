@@ -63,6 +63,21 @@ async def test_no_more_is_admitted_in_memory_than_is_leased() -> None:
         assert found.held == AMOUNT * len(admitted)
 
 
+async def test_a_model_of_a_chain_that_has_not_served_gives_back_its_part_of_the_lease() -> None:
+    """At once, before the call is written."""
+    async with leased_bank() as b:
+        nodes, number = (NodeHold(NODE, "", AMOUNT, model="a"),), 100
+        while is_admitted(b, hold(number, nodes=nodes)):
+            number += 1
+        for ended, served, is_free in ((100, "a", False), (101, "b", True)):
+            b.wallets.settle(facts(ended), outcome(AMOUNT, served=served))
+            number += 1
+            assert is_admitted(b, hold(number, nodes=nodes)) is is_free
+        await b.wallets.settled(ACCOUNT)
+        (found,) = b.ledger.nodes.sums.values()
+        assert found.spent == AMOUNT
+
+
 async def test_a_call_matched_by_the_nodes_of_before_is_not_admitted() -> None:
     async with leased_bank() as b:
         with pytest.raises(HoldRefused, match="stale_budgets"):
