@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from actors.wallet.messages import Hold, NodeHold
+from actors.wallet.messages import HeldNode, Hold, NodeHold
 from actors.wallet.wallets import HoldRefused
 from tests.support.fake_nodes import DAY_SECONDS, FakeBudget
 from tests.support.ledger_values import ACCOUNT, facts, outcome
@@ -76,6 +76,19 @@ async def test_a_model_of_a_chain_that_has_not_served_gives_back_its_part_of_the
         await b.wallets.settled(ACCOUNT)
         (found,) = b.ledger.nodes.sums.values()
         assert found.spent == AMOUNT
+
+
+async def test_a_call_that_a_dead_process_had_not_written_costs_where_it_was_served() -> None:
+    async with leased_bank() as b:
+        (found,) = b.ledger.nodes.sums.values()
+        part = HeldNode(found.id, AMOUNT, "a")
+        for number, served in ((100, "a"), (101, "b")):
+            how = outcome(AMOUNT, "interrupted", served=served)
+            b.wallets.settle_unwritten(
+                hold(number), "proc_dead", how, is_recovery=True, budgets=(part,)
+            )
+            await b.wallets.settled(ACCOUNT)
+            assert found.spent == AMOUNT
 
 
 async def test_a_call_matched_by_the_nodes_of_before_is_not_admitted() -> None:
