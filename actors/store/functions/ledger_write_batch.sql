@@ -24,7 +24,7 @@ BEGIN
         RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost, s.created_at,
             s.submitted_at, s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens,
             s.latency_ms, s.has_detail, s.detail, s.sent, h.budgets AS holding,
-            CASE WHEN h.budgets IS NOT NULL AND json_typeof(s.sent) = 'object'
+            CASE WHEN h.budgets IS NOT NULL AND json_typeof(s.sent) = 'object' AND s.sent ->> 'served' IS NOT NULL
                 THEN budget_served(h.budgets, s.model, s.sent ->> 'served', true) ELSE h.budgets END AS budgets,
             true AS is_held
     ), gone AS MATERIALIZED (

@@ -3,14 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from actors.store.errors import StatementRefused
 from actors.wallet.messages import HeldNode, Hold, NodeHold
 from actors.wallet.wallets import HoldRefused
 from tests.support.fake_nodes import DAY_SECONDS, FakeBudget
 from tests.support.ledger_values import ACCOUNT, facts, outcome
+from tests.support.logs import logs
 from tests.unit.wallet.bank import Bank, bank
 
 # Of the node less is leased than of the balance, which would cover twice as many calls.
@@ -76,6 +79,26 @@ async def test_a_model_of_a_chain_that_has_not_served_gives_back_its_part_of_the
         await b.wallets.settled(ACCOUNT)
         (found,) = b.ledger.nodes.sums.values()
         assert found.spent == AMOUNT
+
+
+@logs("ledger_batch_failed", "ledger_message_refused")
+async def test_a_refused_hold_of_a_chain_is_written_where_it_was_served() -> None:
+    async with leased_bank() as b:
+        (found,) = b.ledger.nodes.sums.values()
+        healthy = b.ledger.apply
+
+        def refuse_admitted(*args: Any, **more: Any) -> Any:
+            if more["written"]:
+                raise StatementRefused("22003", "out of range")
+            return healthy(*args, **more)
+
+        b.ledger.apply = refuse_admitted  # type: ignore[method-assign]
+        for number, served in ((100, "a"), (101, "b")):
+            assert is_admitted(b, hold(number, nodes=(NodeHold(NODE, "", AMOUNT, model="a"),)))
+            await b.wallets.settled(ACCOUNT)  # its hold is refused
+            b.wallets.settle(facts(number), outcome(AMOUNT, served=served))
+            await b.wallets.settled(ACCOUNT)
+            assert found.spent == AMOUNT
 
 
 async def test_a_call_that_a_dead_process_had_not_written_costs_where_it_was_served() -> None:
