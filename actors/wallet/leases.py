@@ -179,7 +179,6 @@ class Leases:
             admitted.used = cost_nano_usd
             if admitted.leases:
                 self._nodes.ended(admitted, cost_nano_usd, served)
-                admitted.cost = cost_nano_usd
         return admitted
 
     def served(self, admitted: Admitted, model: str) -> None:

@@ -163,7 +163,8 @@ class Admitted(Struct, eq=False, gc=False):
 
     As a message: write it. `used` is its part of the lease until then, in nano-USD; None: it does
     not count against a lease of ours. `budgets` are the nodes that it is held on, `leases` ours of
-    them, one for each; `cost`: it has ended. Once it has, they are those that pay for it.
+    them, one for each; `cost` is what it has cost once it has ended. Then they are those that pay
+    for it.
     """
 
     hold: Hold
@@ -172,7 +173,7 @@ class Admitted(Struct, eq=False, gc=False):
     used: int | None
     budgets: tuple[HeldNode, ...] = ()
     leases: tuple[NodeLease, ...] = ()
-    cost: int | None = None
+    cost: int = 0
 
     @property
     def facts(self) -> CallFacts:

@@ -125,30 +125,34 @@ class NodeLeases:
 
     def warned(self, nodes: NodesOfAccount, hold: Hold) -> tuple[str, ...]:
         """Return the `warn` nodes of a call that stand at their limit or above."""
-        leases = nodes.leases
-        return tuple(
-            node.budget_id
-            for node in hold.nodes
-            if not node.amount_nano_usd
-            and (lease := leases.get((node.budget_id, node.subject))) is not None
-            and lease.is_above
-        )
+        warned: tuple[str, ...] = ()
+        for node in hold.nodes:
+            if not node.amount_nano_usd:
+                lease = nodes.leases.get((node.budget_id, node.subject))
+                if lease is not None and lease.is_above:
+                    warned = (*warned, node.budget_id)
+        return warned
 
     def admitted(self, held: list[tuple[NodeLease, NodeHold]], admitted: Admitted) -> None:
         """Count an admitted call against its nodes until it is written."""
-        parts = []
+        leases, parts = [], []
         for lease, node in held:
-            lease.used += node.amount_nano_usd
+            amount = node.amount_nano_usd
+            lease.used += amount
             assert lease.sum_id is not None
-            parts.append(HeldNode(lease.sum_id, node.amount_nano_usd, node.model))
-        admitted.leases, admitted.budgets = tuple(lease for lease, _ in held), tuple(parts)
+            leases.append(lease)
+            parts.append(HeldNode(lease.sum_id, amount, node.model))
+        admitted.leases, admitted.budgets = tuple(leases), tuple(parts)
 
     def ended(self, admitted: Admitted, cost_nano_usd: int, served: str) -> None:
-        """A call that is not written has ended at this cost, which counts in place of its hold."""
+        """A call that is not written has ended at this cost, which counts where it is more than the
+        hold: the rest of that is free for others when it is written.
+        """
         if served:
             self.release(admitted, served)
+        admitted.cost = cost_nano_usd
         for lease, part in zip(admitted.leases, admitted.budgets, strict=True):
-            if part.held:
+            if 0 < part.held < cost_nano_usd:
                 lease.used += cost_nano_usd - part.held
 
     def release(self, admitted: Admitted, served: str) -> None:
@@ -165,9 +169,10 @@ class NodeLeases:
 
     def written(self, admitted: Admitted) -> None:
         """Count a call as written."""
+        cost = admitted.cost
         for lease, part in zip(admitted.leases, admitted.budgets, strict=True):
             if part.held:
-                lease.used -= part.held if admitted.cost is None else admitted.cost
+                lease.used -= part.held if part.held > cost else cost
                 if lease.is_over:
                     self._return(lease)
 
@@ -177,13 +182,13 @@ class NodeLeases:
         """Whether a call has cost so much more than it held on a node that others may admit what is
         not left of it.
         """
-        return any(
-            node.amount_nano_usd
-            and pays(node, served)
-            and (lease := nodes.leases.get((node.budget_id, node.subject))) is not None
-            and cost_nano_usd - node.amount_nano_usd > lease.leased * EXCESS_SHARE
-            for node in held
-        )
+        for node in held:
+            if 0 < node.amount_nano_usd < cost_nano_usd and pays(node, served):
+                lease = nodes.leases.get((node.budget_id, node.subject))
+                excess = cost_nano_usd - node.amount_nano_usd
+                if lease is not None and excess > lease.leased * EXCESS_SHARE:
+                    return True
+        return False
 
     def changed(
         self, identity: str, sent_at: float, rows: Iterable[NodeRow], made: Iterable[NodeChange]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from actors.wallet import claims, messages, storable
 from channels.families import UNIT_TYPES
@@ -279,19 +279,29 @@ def moves(
     """Encode by what calls admitted in memory move the sums of their nodes (`budget_move`)."""
     of_sum: dict[int, list[int]] = {}
     for one in admitted:
-        for sum_id, held, _ in map(astuple, one.budgets):
-            move = of_sum.setdefault(sum_id, [sum_id, 0, 0, 0, 0])
-            move[1] += held
-            move[3] += held
+        for node in one.budgets:
+            move = of_sum.get(node.sum_id) or _move(of_sum, node.sum_id)
+            move[1] += node.held
+            move[3] += node.held
     for settle in settlements:
         if settle.admitted is not None and settle.admitted.budgets:
             cost = settle.cost_nano_usd
-            for sum_id, held, _ in map(astuple, settle.admitted.budgets):
-                move = of_sum.setdefault(sum_id, [sum_id, 0, 0, 0, 0])
-                move[1] += min(held, cost)
+            for node in settle.admitted.budgets:
+                held = node.held
+                move = of_sum.get(node.sum_id) or _move(of_sum, node.sum_id)
                 move[2] += cost
-                move[4] += max(0, cost - held)
+                if held < cost:
+                    move[1] += held
+                    move[4] += cost - held
+                else:
+                    move[1] += cost
     return array_of(",".join(map(str, move)) for move in of_sum.values()) if of_sum else None
+
+
+def _move(of_sum: dict[int, list[int]], sum_id: int) -> list[int]:
+    """Begin to move a sum."""
+    move = of_sum[sum_id] = [sum_id, 0, 0, 0, 0]
+    return move
 
 
 def nodes_of_calls(admitted: Iterable[messages.Admitted | None]) -> str | None:
@@ -305,7 +315,7 @@ def nodes_of_calls(admitted: Iterable[messages.Admitted | None]) -> str | None:
 def _nodes_of_call(budgets: Sequence[messages.HeldNode]) -> str:
     if not budgets:
         return "NULL"
-    return '"{' + ",".join(f"{one.sum_id},{one.held}" for one in budgets) + '}"'
+    return '"{' + ",".join([f"{one.sum_id},{one.held}" for one in budgets]) + '}"'
 
 
 def _asked(hold: messages.Hold) -> Sequence[Any] | None:
