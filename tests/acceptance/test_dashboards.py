@@ -5,7 +5,6 @@ alert looks at finds something, or stands below with the reason why it is rightl
 """
 
 import math
-import re
 import shutil
 import signal
 import socket
@@ -31,9 +30,11 @@ from tests.support.monitoring import (
     ALERTS,
     PROMETHEUS,
     RULES,
+    TILES,
     Query,
     alert_queries,
     annotation_queries,
+    as_run,
     label_values,
     panel_queries,
     recorded_queries,
@@ -199,18 +200,14 @@ OF_ALERTS = {"ALERTS", "ALERTS_FOR_STATE"}
 
 @dataclass(frozen=True)
 class Watched:
-    """The server, and what found nothing after the last round: quantiles fade when calls end."""
+    """The server, and what found nothing after the last round: quantiles fade when calls end.
+
+    `blank` are the tiles that found nothing before the first call.
+    """
 
     prometheus: Prometheus
+    blank: Sequence[str]
     empty: Sequence[Query]
-
-
-def as_run(expression: str) -> str:
-    """An expression as Grafana sends it, with everything chosen."""
-    values = {"$__rate_interval": "1m", "$__range": "5m"}
-    for name, value in values.items():
-        expression = expression.replace(name, value)
-    return re.sub(r"\$[a-z]+", ".*", expression)
 
 
 SHOWN = [
@@ -253,6 +250,13 @@ def watched(
         h.gw("budget", "create", "--account", who.rich.account, *words)
         receiver.answer = lambda _: Answer(500 if len(receiver.received) % 2 else 204)
         h.gw("webhook", "create", "--url", receiver.url)
+        prometheus.scraped()
+        blank = [
+            panel["title"]
+            for _, panel in TILES
+            for target in panel["targets"]
+            if not prometheus.query(as_run(target["expr"]))
+        ]
         for number in range(ROUNDS_MAX):
             call_everything(h, who, number=number)
             h.gateway.popen.send_signal(signal.SIGHUP)
@@ -260,13 +264,18 @@ def watched(
             empty = nothing_found(prometheus)
             if all(is_excused(query) for query in empty):
                 break
-        yield Watched(prometheus, empty)
+        yield Watched(prometheus, blank, empty)
 
 
 def test_gateway_is_scraped_as_the_rules_expect(watched: Watched) -> None:
     (up,) = watched.prometheus.query('up{job="gw"}').values()
     assert up == 1
     assert watched.prometheus.number("count(gw_database_up)") == PROCESSES
+
+
+def test_every_tile_shows_a_number_before_the_first_call(watched: Watched) -> None:
+    """No series of a counter is there yet; without a number a tile says that nothing is scraped."""
+    assert watched.blank == []
 
 
 def test_every_query_and_what_every_alert_looks_at_find_something(watched: Watched) -> None:

@@ -16,10 +16,10 @@ from loadtests.rig.deployment import deployment
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.postgres import running_postgres
 from tests.acceptance.every_family import SETTINGS, call_everything, callers
-from tests.acceptance.test_dashboards import PROCESSES, Prometheus, as_run, running_prometheus
+from tests.acceptance.test_dashboards import PROCESSES, Prometheus, running_prometheus
 from tests.support.boards import COLUMN_PIXELS, Board, Series
 from tests.support.console import CHROMIUM, CHROMIUM_FLAGS
-from tests.support.monitoring import DASHBOARDS
+from tests.support.monitoring import DASHBOARDS, as_run
 
 ROUNDS = 12
 STEP_SECONDS = 2

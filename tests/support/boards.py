@@ -100,20 +100,30 @@ def _none(panel: Mapping[str, Any]) -> str:
 
 
 def _stat(panel: Mapping[str, Any], found: Series) -> str:
-    defaults = panel["fieldConfig"]["defaults"]
     values = [points[-1][1] for _, points in found]
-    if not values or math.isnan(values[0]):
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
         return f"<div class=stat>{_none(panel)}</div>"
+    drawn = [tile(panel, value) for value in known]
+    return "".join(
+        f"<div class=stat style='color:{NAMED.get(color, color)}'>{html.escape(text)}</div>"
+        for text, color in drawn
+    )
+
+
+def tile(panel: Mapping[str, Any], value: float) -> tuple[str, str]:
+    """The text and the name of the color in which a stat shows a number."""
+    defaults = panel["fieldConfig"]["defaults"]
     color = "green"
     for step in defaults.get("thresholds", {}).get("steps", []):
-        if step["value"] is None or values[0] >= step["value"]:
+        if step["value"] is None or value >= step["value"]:
             color = step["color"]
-    text = shown(values[0], defaults["unit"])
+    text = shown(value, defaults["unit"])
     for mapping in defaults.get("mappings", []):
-        meant = mapping["options"].get(f"{values[0]:g}")
+        meant = mapping["options"].get(f"{value:g}")
         if meant:
             text, color = meant["text"], meant.get("color", color)
-    return f"<div class=stat style='color:{NAMED.get(color, color)}'>{html.escape(text)}</div>"
+    return text, color
 
 
 def _table(panel: Mapping[str, Any], found: Series) -> str:

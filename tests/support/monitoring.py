@@ -58,6 +58,18 @@ RECORDED = [rule for rule in RULES if "record" in rule]
 PANELS = [(name, panel) for name, board in DASHBOARDS.items() for panel in board["panels"]]
 
 
+# What shows the present moment by a number, mostly in a color.
+TILES = [(name, panel) for name, panel in PANELS if panel["type"] == "stat"]
+
+
+def as_run(expression: str) -> str:
+    """An expression of a panel as Grafana sends it, with everything chosen."""
+    values = {"$__rate_interval": "1m", "$__range": "5m"}
+    for name, value in values.items():
+        expression = expression.replace(name, value)
+    return re.sub(r"\$[a-z]+", ".*", expression)
+
+
 def panel_queries() -> Iterator[Query]:
     """Every expression of every panel."""
     for name, panel in PANELS:
@@ -87,6 +99,14 @@ def alert_queries() -> Iterator[Query]:
     """Every alert's expression."""
     for rule in ALERTS:
         yield Query(rule["alert"], rule["expr"])
+
+
+def runbook_queries() -> Iterator[Query]:
+    """Every expression of every runbook."""
+    for path in sorted((OPS / "runbooks").glob("*.md")):
+        text = " ".join(path.read_text(encoding="utf-8").split())
+        for expression in re.findall(r"`([^`]*\b(?:rate|increase)\([^`]*)`", text):
+            yield Query(f"runbook {path.stem}", expression)
 
 
 def label_values() -> set[tuple[str, str]]:

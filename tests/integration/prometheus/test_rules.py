@@ -5,6 +5,8 @@ The cases stand in `ops/prometheus/tests`, in promtool's own form, for whoever c
 
 import re
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,17 @@ from gw.api.admin.server import ROUTE as ADMIN_API
 from gw.app import routes
 from gw.console.pages import ROUTE as CONSOLE
 from metrics.prometheus import Metrics
-from tests.support.monitoring import ALERTS, PROMETHEUS, RECORDED, RULE_FILES, Query
+from tests.support.boards import tile
+from tests.support.monitoring import (
+    ALERTS,
+    PROMETHEUS,
+    RECORDED,
+    RULE_FILES,
+    TILES,
+    Query,
+    as_run,
+    runbook_queries,
+)
 from tests.support.packaged import ALERTMANAGER as AMTOOL
 from tests.support.packaged import PROMETHEUS as PROGRAMS
 from tests.support.packaged import programs
@@ -94,6 +106,116 @@ def test_every_route_that_fails_pages_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "routes.yml"
     path.write_text(yaml.safe_dump(case), encoding="utf-8")
     assert "SUCCESS" in promtool("test", "rules", path)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a tile shows of gauges that are well, and of others of which one is not.
+
+    `well` and `ill` are series with their values, after fifty hours.
+    """
+
+    board: str
+    title: str
+    query: int
+    well: Mapping[str, float]
+    ill: Mapping[str, float]
+    shown: tuple[float, float]
+
+
+def of_processes(name: str, *values: float) -> dict[str, float]:
+    """A gauge of as many processes of two gateways."""
+    return {
+        f'{name}{{instance="{"ab"[index % 2]}",process="{index}"}}': value
+        for index, value in enumerate(values)
+    }
+
+
+CALLS = {"gw:calls:rate5m": 10, "gw_database_up": 1}
+OBJECTIVES = {"gw:availability_objective:ratio": 0.999, "gw:latency_objective:ratio": 0.95}
+AVAILABILITY, LATENCY = (f'gw:{of}_burn:ratio{{window="3d"}}' for of in ("availability", "latency"))
+RUNNING, CONFIGURED = "gw_processes_running", "gw_processes_configured"
+FOUR = of_processes(CONFIGURED, 4, 4)
+HOURS = 50
+PROVED = "gw_ledger_proof_timestamp_seconds"
+TILES_SEEN = [
+    Tile("overview", "Failing", 0, {**CALLS, "gw:calls_failed:rate5m": 0},
+         {**CALLS, "gw:calls_failed:rate5m": 5}, (0, 0.5)),
+    Tile("overview", "Without a database", 0, of_processes("gw_database_up", 1, 1, 1),
+         of_processes("gw_database_up", 1, 0, 1), (0, 1)),
+    Tile("overview", "Availability, 3 days", 0, {**OBJECTIVES, AVAILABILITY: 0.5},
+         {**OBJECTIVES, AVAILABILITY: 5}, (0.9995, 0.995)),
+    Tile("overview", "In time, 3 days", 0, {**OBJECTIVES, LATENCY: 0.5},
+         {**OBJECTIVES, LATENCY: 5}, (0.975, 1 - (1 - 0.95) * 5)),
+    Tile("money", "Ledger proved", 0, of_processes(PROVED, 3600 * (HOURS - 1), 0),
+         of_processes(PROVED, 0, 0), (3600, -1)),
+    Tile("money", "Ledger proved", 0, of_processes(PROVED, 3600 * (HOURS - 1), 0),
+         of_processes(PROVED, 3600, 0), (3600, 3600 * (HOURS - 1))),
+    Tile("money", "Rows that are off", 0, of_processes("gw_ledger_proof_faults", 0, 0),
+         of_processes("gw_ledger_proof_faults", 0, 1), (0, 1)),
+    Tile("money", "Rows that are off", 1, of_processes("gw_quarantined_messages", 0, 0),
+         of_processes("gw_quarantined_messages", 0, 1), (0, 1)),
+    Tile("money", "Without a recorder", 0, of_processes("gw_recorder_up", 1, 1, 1),
+         of_processes("gw_recorder_up", 1, 0, 1), (0, 1)),
+    Tile("money", "Budgets that are off", 0, of_processes("gw_budget_overshoot_usd", 0, 0),
+         of_processes("gw_budget_overshoot_usd", 0, 0.01), (0, 0.01)),
+    Tile("money", "Budgets that are off", 1, of_processes("gw_budget_phantom_refusals", 0, 0),
+         of_processes("gw_budget_phantom_refusals", 0, 1), (0, 1)),
+    # Another one runs for a moment where processes take turns.
+    Tile("process", "Processes missing", 0, {**FOUR, **of_processes(RUNNING, 4, 5)},
+         {**FOUR, **of_processes(RUNNING, 3, 5)}, (0, 1)),
+    Tile("knowledge", "Accounts with sources left behind", 0,
+         of_processes("gw_stray_source_accounts", 0, 0),
+         of_processes("gw_stray_source_accounts", 0, 1), (0, 1)),
+]  # fmt: skip
+
+
+def test_tile_is_green_for_what_is_well_and_not_for_one_that_is_ill(tmp_path: Path) -> None:
+    panels = {(board, panel["title"]): panel for board, panel in TILES}
+    colored = {
+        (board, title, query)
+        for (board, title), panel in panels.items()
+        if len(panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])) > 1
+        for query in range(len(panel["targets"]))
+    }
+    assert {(one.board, one.title, one.query) for one in TILES_SEEN} == colored
+    groups = []
+    for one in TILES_SEEN:
+        panel = panels[one.board, one.title]
+        expression = as_run(panel["targets"][one.query]["expr"])
+        for series, value, is_well in (
+            (one.well, one.shown[0], True),
+            (one.ill, one.shown[1], False),
+        ):
+            _, color = tile(panel, value)
+            assert (color == "green") is is_well, (one.title, value, color)
+            expected = [{"labels": "{}", "value": value}]
+            groups.append(
+                {
+                    "interval": "1h",
+                    "input_series": [
+                        {"series": name, "values": f"{number}x{HOURS}"}
+                        for name, number in series.items()
+                    ],
+                    "promql_expr_test": [
+                        {"expr": expression, "eval_time": f"{HOURS}h", "exp_samples": expected}
+                    ],
+                }
+            )
+    path = tmp_path / "tiles.yml"
+    path.write_text(yaml.safe_dump({"rule_files": [], "tests": groups}), encoding="utf-8")
+    assert "SUCCESS" in promtool("test", "rules", path)
+
+
+def test_expressions_of_runbooks_are_promql(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"runbook:query:{number}", "expr": query.expression}
+        for number, query in enumerate(runbook_queries())
+    ]
+    assert len(rules) >= 2
+    path = tmp_path / "queries.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}), encoding="utf-8")
+    assert "SUCCESS" in promtool("check", "rules", path)
 
 
 def test_alertmanager_takes_its_example_and_pages_for_what_is_critical() -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from channels.families import CHAT_PROTOCOLS
 from metrics.metric_families import METRIC_FAMILIES, MetricFamily
 from metrics.prometheus import Metrics
+from tests.support.monitoring import OPS
 from tests.support.rows import cases, each
 
 SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
@@ -80,6 +82,55 @@ def test_family_is_described_and_cheap(family: MetricFamily) -> None:
     assert bool(family.buckets) == (family.kind == "histogram")
     assert list(family.buckets) == sorted(set(family.buckets))
     assert len(family.buckets) <= 15
+
+
+def series(*, models: int, channels: int, protocols: int) -> int:
+    """How many lines a process shows that has served each model, also failed, on two channels."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    for number in range(channels):
+        name = f"channel-{number}"
+        metrics.channel_slots(channel=name, limit=1)
+        metrics.channel_state(channel=name, state="closed")
+        for result in ("ok", "status_5xx"):
+            metrics.attempt(name, result, 1.0)
+    for number in range(models):
+        model = f"model-{number}"
+        metrics.models.responded(model, model, model)
+        metrics.output_token(model, 0.1)
+        for channel in {number % channels, (number + 1) % channels}:
+            metrics.sales.settled(
+                channel=f"channel-{channel}",
+                model=model,
+                nano_usd=1,
+                upstream_nano_usd=2,
+                is_sold=True,
+                input_tokens=2,
+                cached_tokens=1,
+                output_tokens=1,
+            )
+        for protocol in CHAT_PROTOCOLS[:protocols]:
+            metrics.first_byte(protocol, model, 0.1)
+            for status, code in (("success", "ok"), ("error", "upstream_error")):
+                metrics.call_started(protocol)
+                metrics.call_finished(protocol, model, status, code, 1.0)
+        metrics.call_failed(model=model, fault="upstream")
+    return sum(len(metric.samples) for metric in registry.collect())
+
+
+def test_book_says_how_many_series_there_are() -> None:
+    """A family by one more label, or with more buckets, shows here first."""
+    book = (OPS / "running.md").read_text(encoding="utf-8")
+    pattern = (
+        r"([\d,]+) more with one model on one channel, ([\d,]+) with 50 models on four\s+protocols,"
+        r" each on two of 20 channels, ([\d,]+) with 200 models and 50 channels"
+    )
+    (stated,) = re.findall(pattern, book)
+    alone = series(models=0, channels=0, protocols=0)
+    sizes = ((1, 1, 1), (50, 20, 4), (200, 50, 4))
+    for text, (models, channels, protocols) in zip(stated, sizes, strict=True):
+        count = series(models=models, channels=channels, protocols=protocols) - alone
+        assert abs(int(text.replace(",", "")) - count) <= 0.05 * count, (text, count)
 
 
 @cases(

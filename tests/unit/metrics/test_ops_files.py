@@ -22,11 +22,13 @@ from tests.support.monitoring import (
     OPS,
     PANELS,
     RECORDED,
+    TILES,
     alert_queries,
     annotation_queries,
     label_values,
     panel_queries,
     recorded_queries,
+    runbook_queries,
 )
 from tests.support.rows import each
 
@@ -62,6 +64,8 @@ VALUES = {
     "code": {kind.code for kind in ERROR_TABLE} | {"ok"},
     "window": {"5m", "10m", "15m", "30m", "1h", "2h", "6h", "1d", "3d"},
 }
+# Of all, or of the process that has the most.
+QUANTILE = re.compile(r"(?:max by \([^)]*\) \()?\s*histogram_quantile\(")
 GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left) \(([^)]*)\)")
 
 
@@ -88,7 +92,10 @@ MATCHER = re.compile(r"([a-z_]+)(=~|!~|!=|=)\"([^\"]*)\"")
 
 EXPRESSIONS = [
     (query.owner, query)
-    for query in (*recorded_queries(), *alert_queries(), *panel_queries(), *annotation_queries())
+    for query in (
+        *(*recorded_queries(), *alert_queries(), *panel_queries(), *annotation_queries()),
+        *runbook_queries(),
+    )
 ]
 
 
@@ -123,7 +130,7 @@ def test_expression_treats_counters_and_histograms_as_such(owner: str, query: An
             elif "unless gw_" not in expression:  # that asks for new series, not for a rate
                 assert match[1] is not None, "a counter alone says nothing"
     if "_bucket[" in expression and owner.split(" ")[0] not in LABELS:
-        assert expression.lstrip().startswith("histogram_quantile(")
+        assert QUANTILE.match(expression.lstrip())
         assert re.search(r"by \(le\b", expression)
 
 
@@ -193,6 +200,27 @@ def test_panel_says_what_it_shows(name: str, panel: dict[str, Any]) -> None:
     assert panel["datasource"]["uid"] == "${datasource}"
     assert panel["targets"]
     assert all(target["legendFormat"] for target in panel["targets"])
+
+
+@each("name, panel", TILES)
+def test_tile_shows_the_present_and_never_a_number_that_nobody_measured(
+    name: str, panel: dict[str, Any]
+) -> None:
+    assert panel["options"]["reduceOptions"]["calcs"] == ["last"], "a number of the past"
+    assert panel["fieldConfig"]["defaults"]["noValue"] == "no data: is the gateway scraped?"
+
+
+# A sum over gauges that are 1 or 0, and a share of the limits of all, hide the one process that is
+# ill or full.
+STATES = "|".join(one.name for one in METRIC_FAMILIES if one.help.startswith(("1 while", "1 when")))
+HIDING = re.compile(
+    rf"\b(?:sum|avg) ?(?:by \([^)]*\) )?\((?:(?:{STATES})\b|\w+_limit\b|\w+\{{[^}}]*=\"limit\")"
+)
+
+
+@each("query", list(panel_queries()))
+def test_panel_shows_the_one_process_that_is_ill_or_full(query: Any) -> None:
+    assert not HIDING.search(query.expression)
 
 
 @each("alert", ALERTS)
