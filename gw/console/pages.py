@@ -30,6 +30,7 @@ from channels.http.interfaces import UpstreamClient
 from channels.shares import OWNER
 from gw import accounts
 from gw.accounts import Account
+from gw.api.failures import is_own_failure
 from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.parameters import Parameters
 from gw.config.live import LiveConfig
@@ -297,10 +298,9 @@ class ConsoleHandler(PathHandler):
         self.page("error.html", http_status=status, message=message, trace=self.trace, code=status)
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        if isinstance(value, HTTPError) and value.status_code < 500:
+        if isinstance(value, ShownError) or not is_own_failure(value):
             return
-        if not isinstance(value, GatewayError):
-            self.services.metrics.http_failure(route=ROUTE)
+        self.services.metrics.http_failure(route=ROUTE)
         if not isinstance(value, GatewayError | StoreError):
             EventLog("gw.console").error(
                 "page_failed", trace=self.trace, path=self.request.path, exc_info=True

@@ -6,9 +6,16 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
+from actors.store.errors import StoreUnavailable
+from actors.wallet.ledger import UnknownAccount
 from gw.admin_services import ROUTES
+from gw.api.admin.server import ROUTE
 from gw.api.admin.table import AdminCall, Route
 from loadtests.rig.response import Response
+from metrics.prometheus import Metrics
+from tests.support.logs import logs
 from tests.support.rows import each
 from tests.unit.api.admin_fakes import AdminWorld
 from tests.unit.api.admin_guards import (
@@ -64,6 +71,10 @@ def test_every_guard_is_somewhere() -> None:
     assert {guard.name for guard, *_ in walked()} == {guard.name for guard in GUARDS}
 
 
+# What a route raises, and the status of the response.
+FAILURES = [(RuntimeError("a defect"), 500), (StoreUnavailable("db.inner.example is away"), 503)]
+
+
 async def reached(call: AdminCall, *session: Any) -> str:
     return "reached"
 
@@ -87,6 +98,30 @@ async def test_request_of_a_token_with_the_scope_passes(route: Route) -> None:
     world.database.scope = "write" if route.is_change else "read"
     response = await ask(world, route, b"" if route.body is None else b"{}")
     assert (response.status, response.body) == (route.status, b'"reached"')
+
+
+@logs("admin_request_failed")
+@each("route", ROUTES)
+async def test_route_that_breaks_is_counted_as_the_gateways_own_failure(route: Route) -> None:
+    raised: list[Exception] = []
+
+    async def broken(call: AdminCall, *session: Any) -> str:
+        raise raised[-1]
+
+    stub = {"read": broken} if route.read is not None else {"change": broken}
+    registry = CollectorRegistry()
+    world = AdminWorld([replace(stubbed(route), **stub)], metrics=Metrics(registry))  # type: ignore[arg-type]
+    labels = {"route": ROUTE}
+    for counted, (error, status) in enumerate(FAILURES, start=1):
+        raised.append(error)
+        response = await ask(world, route, b"" if route.body is None else b"{}")
+        assert response.status == status
+        assert registry.get_sample_value("gw_http_failures_total", labels) == counted
+        of_status = {**labels, "status": str(status)}
+        assert registry.get_sample_value("gw_http_responses_total", of_status) == 1
+    raised.append(UnknownAccount("one"))
+    assert (await ask(world, route, b"" if route.body is None else b"{}")).status == 404
+    assert registry.get_sample_value("gw_http_failures_total", labels) == len(FAILURES)
 
 
 async def test_row_may_take_less_than_the_listener() -> None:

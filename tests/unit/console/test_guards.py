@@ -6,15 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 from tornado.escape import xhtml_escape
+from tornado.web import HTTPError
 
+from actors.store.errors import StoreError, StoreUnavailable
+from gw import errors
 from gw.console.application import routes
 from gw.console.page import Page
-from gw.console.pages import ConsoleHandler, ConsoleNotFoundHandler
+from gw.console.pages import ROUTE, ConsoleHandler, ConsoleNotFoundHandler, ShownError
 from gw.console.texts import TEXTS
 from gw.http.rows import MisstatedRow
 from gw.http.served_path import PathHandler
+from metrics.prometheus import Metrics
 from tests.support.aio import eventually
+from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.console.fakes import OPERATOR, OWNER, World, cookie
 from tests.unit.console.guards import FORM_TYPE, GUARDS, Guard, body_of, path_of
@@ -86,6 +92,51 @@ async def test_request_for_whom_the_page_is_passes(page: Page, method: str, toke
         response = await address.request(head_of(method, path_of(page), token, *lines), body)
     assert (response.status, response.body) == (200, b"" if method == "HEAD" else b"reached")
     assert ("immutable" in response.headers["cache-control"]) == page.is_cached
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+AWAY = StoreUnavailable("away")
+# What a page raises, the status of the response, and whether it is the gateway's own failure.
+RAISED = [
+    (RuntimeError("a defect"), 500, True),
+    (AWAY, 503, True),
+    (StoreError("slow"), 504, True),
+    (errors.GatewayError(errors.INTERNAL_ERROR, "broken"), 500, True),
+    (caused(errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, "away"), AWAY), 503, True),
+    (errors.GatewayError(errors.UPSTREAM_TIMEOUT, "late"), 504, False),
+    (HTTPError(404), 404, False),
+    (ShownError(503, "too many of them"), 503, False),
+]
+
+
+@logs("page_failed")
+@each("page", routes())
+async def test_page_that_breaks_is_counted_as_the_gateways_own_failure(page: Page) -> None:
+    registry = CollectorRegistry()
+    world, method = World(metrics=Metrics(registry)), page.methods[0]
+    raised: list[Exception] = []
+
+    async def broken(self: ConsoleHandler, *parts: str) -> None:
+        raise raised[-1]
+
+    methods = {f"on_{one.lower()}": broken for one in page.methods}
+    page = replace(page, handler=type("Handler", (ConsoleHandler,), methods))
+    body = body_of(page, OPERATOR) if method == "POST" else b""
+    lines = (f"Content-Length: {len(body)}", f"Content-Type: {FORM_TYPE}")
+    head, labels, counted = head_of(method, path_of(page), OPERATOR, *lines), {"route": ROUTE}, 0
+    async with world.served([page]) as address:
+        for error, status, is_own in RAISED:
+            raised.append(error)
+            response = await address.request(head, body)
+            counted += is_own
+            assert response.status == status, error
+            assert registry.get_sample_value("gw_http_failures_total", labels) == counted, error
+            of_status = {**labels, "status": str(status)}
+            assert registry.get_sample_value("gw_http_responses_total", of_status)
 
 
 @each("page", lambda: [page for page in routes() if page.readers != "everybody"])
