@@ -1,9 +1,24 @@
 """Files that are read through a process at once are bounded, in all and by link."""
 
-from contextlib import ExitStack
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+from actors.media_store.copies import Kept
+from channels.redaction import Redactor
 from gw.api.link_readers import FILMS_MAX, LINK_READERS_MAX, LinkReaders
+from gw.api.services import Services
+from gw.app import make_application
 from gw.errors import GatewayError
+from gw.knowledge.sources import Sources
+from tests.support.aio import eventually
+from tests.support.rows import cases
+from tests.unit.api.fakes import World
+from tests.unit.http.client import Address, request, served
 
 
 def refused(readers: LinkReaders, link: str, account_id: str = "") -> bool:
@@ -33,3 +48,111 @@ def test_one_link_or_account_leaves_room_for_others() -> None:
         assert refused(readers, "another", "acct_1")
         assert not refused(readers, "theirs", "acct_2")
     assert not refused(readers, "film", "acct_1")
+
+
+FILE_BYTES = 10**10  # more than any buffer
+SIGNED = "?expires=4000000000&signature=good"
+
+
+class Film:
+    """An upstream's film without an end; also a copy of one."""
+
+    status = 200
+
+    def header(self, name: str) -> None:
+        """None is passed on."""
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 65536
+
+    def pieces(self, start: int, end: int) -> AsyncIterator[bytes]:
+        return self.chunks()
+
+
+class Upstream(Film):
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Copy(Film):
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Store:
+    """Every link is good, every film and copy there."""
+
+    def is_good(self, *link: str, now: float) -> bool:
+        return True
+
+    def is_good_link(self, *link: str) -> bool:
+        return True
+
+    async def read_linked(self, task_id: str) -> Any:
+        return SimpleNamespace(id=task_id, account_id="acct_1", state="succeeded")
+
+    async def open(self, job: Any, headers: Any) -> Upstream:
+        return Upstream()
+
+    async def served(self, name: str) -> tuple[Kept, Copy]:
+        kept = Kept(
+            id=name,
+            job_id="vid",
+            position=0,
+            content_type="video/mp4",
+            size=FILE_BYTES,
+            kept_at=0.0,
+        )
+        return kept, Copy()
+
+
+def with_files(world: World, folder: Path) -> Services:
+    """Services in which every signed link leads to a file that takes long to read."""
+    for name in ("a", "b"):
+        (folder / name).touch()
+        os.truncate(folder / name, FILE_BYTES)
+    store = Store()
+    cast(Any, world).redactor = Redactor([])
+    cast(Any, world.metrics).knowledge = SimpleNamespace(link_followed=lambda result: None)
+    films = SimpleNamespace(
+        films=LinkReaders(FILMS_MAX), content_links=store, jobs=store, content=store
+    )
+    wiki = SimpleNamespace(
+        links=SimpleNamespace(is_genuine=lambda *link: True), sources=Sources(folder)
+    )
+    return replace(
+        world.services,
+        media=cast(Any, films),
+        media_store=cast(Any, store),
+        wiki=cast(Any, wiki),
+    )
+
+
+@cases(
+    "path", "/v1/videos/generations/vid_{}/content", "/v1/media/{}", "/api/v1/ext/wiki/sources/{}"
+)
+async def test_one_link_has_so_many_readers_at_each_handler(path: str, tmp_path: Path) -> None:
+    """They read slowly, and none of them has a key; another link is read meanwhile."""
+    application = make_application(with_files(World(), tmp_path))
+    mine, other = (request("GET", path.format(name) + SIGNED, key=None) for name in "ab")
+
+    async def status(address: Address, head: str, stack: AsyncExitStack) -> int:
+        client = await stack.enter_async_context(address.client())
+        await client.send_head(head)
+        line = await client.reader.readline()
+        return int(line.split()[1])
+
+    async with served(application) as address:
+        async with AsyncExitStack() as stack:
+            readers = [await status(address, mine, stack) for _ in range(LINK_READERS_MAX)]
+            assert readers == [200] * LINK_READERS_MAX
+            refused = await address.request(mine)
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert await status(address, other, stack) == 200
+
+        async def is_read_again() -> bool:
+            async with AsyncExitStack() as stack:
+                return await status(address, mine, stack) == 200
+
+        await eventually(is_read_again, what="a reader less")

@@ -14,6 +14,7 @@ from gw.config.addresses import ListenAddress
 from gw.config.config import Config
 from gw.console import sessions
 from gw.console.application import make_application
+from gw.console.figures import Figures
 from gw.console.page import Page
 from gw.console.pages import COOKIE, ConsoleServices
 from gw.http.admin import AdminServer
@@ -23,7 +24,7 @@ from tests.unit.config.reading import read
 from tests.unit.http.client import Address
 
 OPERATOR, OWNER = "an-operator", "an-owner-of-acct-1"
-ACCOUNTS = {OPERATOR: None, OWNER: "acct_1"}
+ACCOUNTS = {OWNER: "acct_1"}  # every other session is an operator's
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Database:
         self.waiting -= 1
         for token in self.tokens:
             if sessions.digest(token) == params["digest"]:
-                account = ACCOUNTS[token]
+                account = ACCOUNTS.get(token)
                 name, seen_at = account and "One", datetime.max.replace(tzinfo=UTC)
                 return (f"sess_{token}", account, name, "somebody", "192.0.2.1", seen_at)
         return None
@@ -58,6 +59,7 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     metrics: Metrics = field(default_factory=lambda: Metrics(CollectorRegistry()))
     config: Config = field(default_factory=lambda: read("console_listen: 127.0.0.1:0"))
+    figures: Figures | None = None
 
     @asynccontextmanager
     async def served(
@@ -77,7 +79,7 @@ class World:
             clock=self.clock,
             new_id=uuid4,
             cursors=nothing,
-            figures=nothing,
+            figures=cast(Any, self.figures),
             gateway_url=str,
         )
         application = make_application(services, nothing, pages)
