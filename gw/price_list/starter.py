@@ -14,7 +14,8 @@ from gw.price_list.reading import PriceList
 from gw.price_list.writing import item, unpriced
 
 HEAD = """\
-# Written by `gw`; every key of a configuration is in ops/configuration.md.
+# Written by `gw`; `gw check-config` names each fault with its line. Every other key is described in
+# ops/configuration.md of the project, which an installed program does not bring.
 # ${NAME} is taken from the environment when the gateway starts or reloads (SIGHUP).
 
 listen: 127.0.0.1:8080        # where clients come

@@ -41,6 +41,7 @@ ENVIRON = {
     "GW_REDIS_URL": "redis://redis:6379/0",
     "OPENAI_API_KEY": "sk-of-openai",
 }
+EXAMPLE_ENVIRON = {f"EXAMPLE_{name}_KEY": "key" for name in ("A", "B", "MEDIA", "HUMAN")}
 # What a gateway takes after its drain: cut calls settle, the database takes what is left, it ends.
 SETTLING_SECONDS = CUT_SECONDS + FLUSH_SECONDS + 10
 
@@ -138,6 +139,28 @@ def test_pods_reach_what_they_need_and_no_credentials_of_a_cloud() -> None:
         assert all(block.is_private for block in blocks)
 
 
+def test_each_pod_has_one_network_policy_and_the_proof_takes_no_calls() -> None:
+    """A pod that no policy selects may reach everything."""
+    pods = {
+        "Deployment": the("Deployment")["spec"]["template"],
+        "CronJob": the("CronJob")["spec"]["jobTemplate"]["spec"]["template"],
+    }
+    of_proof = pods["CronJob"]["metadata"]["labels"]
+    for kind, pod in pods.items():
+        labels = pod["metadata"]["labels"].items()
+        selecting = [
+            one["spec"]
+            for one in manifests()
+            if one["kind"] == "NetworkPolicy"
+            and one["spec"]["podSelector"]["matchLabels"].items() <= labels
+        ]
+        assert [one["policyTypes"] for one in selecting] == [["Ingress", "Egress"]], kind
+        assert ("ingress" in selecting[0]) == (kind == "Deployment")
+    for one in manifests():
+        if one["kind"] == "Service":
+            assert not one["spec"]["selector"].items() <= of_proof.items()
+
+
 def test_composition_mounts_what_is_there_and_names_what_it_uses() -> None:
     composition = yaml.safe_load(COMPOSE.read_text())
     services = composition["services"]
@@ -215,6 +238,7 @@ def test_calls_end_before_a_drain_and_a_drain_before_what_kills() -> None:
     configs = [
         compose,
         load(OPS / "kubernetes" / "gw.yaml", ENVIRON),
+        load(OPS / "examples" / "gw.yaml", EXAMPLE_ENVIRON),
         load_text(minimal(), ENVIRON, source=OPS / "gw.yaml"),
     ]
     for config in configs:

@@ -118,7 +118,11 @@ def test_example_loads_and_shows_the_defaults() -> None:
     config = load(EXAMPLE, EXAMPLE_ENVIRON)
     defaults = read("")
     assert defaults == replace(
-        config, data_dir=defaults.data_dir, registry=defaults.registry, source=defaults.source
+        config,
+        data_dir=defaults.data_dir,
+        drain_seconds=defaults.drain_seconds,
+        registry=defaults.registry,
+        source=defaults.source,
     )
     assert config.data_dir == EXAMPLE.parent / "var"
     channels, models = config.registry.channels, config.registry.models
