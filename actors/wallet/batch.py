@@ -95,7 +95,7 @@ class Applied:
     is_buried: bool
     refused: dict[int, messages.RefusalReason] = field(default_factory=dict)
     taken: dict[int, ClaimState] = field(default_factory=dict)  # its idempotency key was in use
-    balances: Sequence[list[Any]] = ()  # account id, balance, held, in nano-USD
+    balances: Sequence[list[Any]] = ()  # account id, balance, held, leased, in nano-USD
     leases: dict[str, int] = field(default_factory=dict)
     called: Sequence[str] = ()
     others: Sequence[str] = ()

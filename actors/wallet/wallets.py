@@ -38,12 +38,8 @@ IDLE_SECONDS = 60.0
 HOLD_SECONDS = 5.0
 # Between two tries of a hold that only the leases of silent processes refuse; doubled each time.
 LEASED_FIRST_SECONDS, LEASED_MAX_SECONDS = 0.1, 1.0
-# A call that costs more than its hold calls back all leases of its account at once if the excess is
-# more than this part of what was available: the leases may be more than what is left. The database
-# calls back after any other that goes too far.
-EXCESS_SHARE = 1 / 16
-# How long the end of such a call's response waits for that, so that the next request, in whatever
-# process, finds no lease.
+# How long the end of the response of a call that costs more than its hold waits until it counts in
+# every process, so that the next request, in whatever process, finds no lease beyond the balance.
 COVER_SECONDS = 1.0
 # Nodes of a call that is admitted in memory. More, as a call of a chain may have, might not fit
 # into its slot of the flight recorder.
@@ -212,21 +208,16 @@ class Wallets:
         )
         self.recorder.settled(message, outcome)
         self._post(message)
-        if excess:
-            self._look_at_excess(facts.account_id, excess)
-        if nodes and self._leases.is_passed(facts.account_id, nodes, cost, outcome.served):
-            self._call_back_soon(facts.account_id)
+        is_passed = bool(nodes) and self._leases.is_passed(
+            facts.account_id, nodes, cost, outcome.served
+        )
+        if is_passed:
+            self._leases.call_back(facts.account_id)
+        if excess or is_passed:
+            self._cover_soon(facts.account_id, is_passed=is_passed)
 
-    def _look_at_excess(self, account_id: str, nano_usd: int) -> None:
-        """Call back all leases of an account if a call took much more of it than it held."""
-        available = self._wallet(account_id).available_nano_usd
-        if available is not None and nano_usd <= available * EXCESS_SHARE:
-            return
-        self._call_back_soon(account_id)
-
-    def _call_back_soon(self, account_id: str) -> None:
-        """Admit nothing more from leases of an account; `covered` waits for the others."""
-        self._leases.call_back(account_id)
+    def _cover_soon(self, account_id: str, *, is_passed: bool) -> None:
+        """Begin what `covered` waits for."""
 
         def end(done: Future[None]) -> None:
             if self._covers.get(account_id) is done:
@@ -234,20 +225,27 @@ class Wallets:
             if not done.cancelled() and (error := done.exception()) is not None:
                 _LOG.info("leases_not_called_back", account=account_id, error=str(error))
 
-        covering = asyncio.ensure_future(self._cover(account_id))
+        covering = asyncio.ensure_future(self._cover(account_id, is_passed=is_passed))
         self._covers[account_id] = covering
         covering.add_done_callback(end)
 
-    async def _cover(self, account_id: str) -> None:
-        """Write what was settled, and have every process return its lease."""
+    async def _cover(self, account_id: str, *, is_passed: bool) -> None:
+        """Write what was settled, and have every process return its lease if the balance does not
+        cover them any more, or a node of a budget was passed.
+
+        The database calls those leases back in the settlement's transaction; processes hear of it
+        a moment later, and may have admitted from them by then.
+        """
         try:
             await self.settled(account_id)
         finally:
-            await self._called_back(account_id)
+            wallet = self._wallets.get(account_id)
+            if is_passed or wallet is None or wallet.is_overleased:
+                await self._called_back(account_id)
 
     async def covered(self, account_id: str) -> None:
-        """Wait until a call that took much more than it held counts in every process; usually there
-        is none. A database or a process that does not reply is waited for no longer than a moment.
+        """Wait until a call that cost more than it held counts in every process; usually there is
+        none. A database or a process that does not reply is waited for no longer than a moment.
         """
         covering = self._covers.get(account_id)
         if covering is not None:

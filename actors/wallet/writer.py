@@ -77,6 +77,7 @@ class Wallet(Struct, eq=False):
 
     account_id: str
     available_nano_usd: int | None = None  # None: not read yet
+    is_overleased: bool = False  # leases of all processes are more than that, and called back
     last_used: float = 0.0
 
     def __repr__(self) -> str:
@@ -325,10 +326,11 @@ class LedgerWriter(Actor[Message]):
 
     def _note_balances(self, applied: Applied) -> None:
         now = self.clock.monotonic()
-        for account_id, balance, held in applied.balances:
+        for account_id, balance, held, leased in applied.balances:
             wallet = self.wallets.get(account_id)
             if wallet is not None:
                 wallet.available_nano_usd = balance - held
+                wallet.is_overleased = balance - held < leased
                 wallet.last_used = now
 
     async def _without_applied(self, work: list[Work], number: int, signed: str) -> list[Work]:

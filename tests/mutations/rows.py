@@ -268,8 +268,8 @@ MUTATIONS = (
     Mutation(
         "lease-outlives-dear-call",
         "actors",
-        "        if excess:\n            self._look_at_excess",
-        "        if False:\n            self._look_at_excess",
+        "        if excess or is_passed:\n            self._cover_soon",
+        "        if is_passed:\n            self._cover_soon",
         "tests/unit/wallet/test_wallets.py::test_call_far_above_its_hold_counts_before_the_ledger_knows_of_it",
     ),
     Mutation(

@@ -472,7 +472,11 @@ class FakeLedger:
             held = sum(hold["amount"] for hold in wanted if hold["account_id"] == name)
             assert held <= needed[name] <= held + costs
         assert sum(needed.values()) == costs + sum(hold["amount"] for hold in wanted)
-        return [[a, self.balances[a], self.held[a]] for a in needed if a in self.balances]
+        return [
+            [a, self.balances[a], self.held[a], self.leased(a)]
+            for a in needed
+            if a in self.balances
+        ]
 
     def _standing(self, want: Mapping[str, Any]) -> str | None:
         if UUID(want["call_id"]) in self.holds:  # sent again: it was granted

@@ -31,7 +31,7 @@
 -- p_moves        what all those calls together move the sums of their nodes by, each sum once; null: nothing
 --
 -- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
--- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account], others: [place],
+-- accounts: [[id, balance, held, leased]], leases: [[account, amount]], called: [account], others: [place],
 -- versions: [[account, version, runs]], nodes, drawn, warned: [[seq, [budget_id]]], exceeding}; `corrected` are those of the
 -- unsettled whose row and cost were corrected, `leases` what the process leases now where that may have changed, `called` those of
 -- them that are called back, `versions` of their nodes and how many runs have a ceiling, where not 0. `nodes`, `drawn`: what
@@ -157,7 +157,7 @@ BEGIN
         IF cardinality(p_settlements) > coalesce(cardinality(written.settled), 0) THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled);
             IF corrected <> '{}' THEN
-                SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) INTO written.accounts
+                SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd, leased_nano_usd)) INTO written.accounts
                 FROM accounts WHERE id = ANY (touched);
             END IF;
         END IF;
@@ -293,7 +293,7 @@ BEGIN
         IF called_back <> '{}' THEN
             PERFORM leases_call_back(id) FROM unnest(called_back) id;
         END IF;
-        SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) INTO written.accounts
+        SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd, leased_nano_usd)) INTO written.accounts
         FROM accounts WHERE id = ANY (touched);
     END IF;
 
@@ -319,7 +319,7 @@ BEGIN
         SELECT array_agg(request_id) INTO late_rows FROM refusals WHERE is_recovered;
         IF late_rows IS NOT NULL THEN
             PERFORM ledger_correct_refused(p_process, p_rows, late_rows);
-            SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) INTO written.accounts
+            SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd, leased_nano_usd)) INTO written.accounts
             FROM accounts WHERE id = ANY (touched);
         END IF;
     END IF;

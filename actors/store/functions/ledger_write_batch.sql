@@ -69,7 +69,7 @@ BEGIN
         SET balance_nano_usd = a.balance_nano_usd + t.amount, held_nano_usd = a.held_nano_usd + t.held
         FROM (SELECT account_id, sum(amount) AS amount, sum(held) AS held FROM moved GROUP BY account_id) t
         WHERE a.id = ANY (ARRAY[t.account_id])
-        RETURNING a.id, a.balance_nano_usd, a.held_nano_usd
+        RETURNING a.id, a.balance_nano_usd, a.held_nano_usd, a.leased_nano_usd
     ), of_key AS (
         UPDATE key_spend k
         SET spent_nano_usd = k.spent_nano_usd - t.amount, held_nano_usd = k.held_nano_usd + t.held
@@ -100,7 +100,7 @@ BEGIN
         array_agg((cost, budgets)::budget_charge) FILTER (WHERE is_held AND budgets IS NOT NULL)
             || array_agg((0, budget_served(holding, model, rare ->> 'served', false))::budget_charge)
                 FILTER (WHERE is_held AND budgets IS DISTINCT FROM holding),
-        (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account)
+        (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd, leased_nano_usd)) FROM of_account)
     INTO written.settled, written.budgets, written.accounts FROM gone;
     RETURN written;
 END $$;

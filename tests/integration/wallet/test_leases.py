@@ -153,6 +153,31 @@ async def granted(requested: Iterable[Coroutine[Any, Any, Any]]) -> int:
 
 
 @pytest.mark.usefixtures("patience")
+@pytest.mark.parametrize("count", [2, 3])
+async def test_after_a_call_a_little_above_its_hold_as_many_are_admitted_as_the_rest_covers(
+    database_url: str, count: int
+) -> None:
+    """Its process has no lease, and what the balance has beside the leases of others is held."""
+    async with (
+        ledger_of(database_url, USD) as database,
+        processes(database_url, count) as (mine, *others),
+    ):
+        dear = await mine.hold(CALL)
+        for one in others:
+            await lease(one, CALL, calls=40)
+        await asyncio.gather(*(one.wallets.settled(ACCOUNT) for one in others))
+        balance, held = await read_balance(database, ACCOUNT) or (0, 0)
+        leased = sum((await leased_by(database)).values())
+        await mine.hold(balance - held - leased, cap=USD)
+        excess = leased % CALL + 1  # one call less
+        assert excess < leased // 16
+        mine.settle(dear, CALL + excess, held=CALL)
+        await mine.wallets.covered(ACCOUNT)  # then its client has the last byte
+        requested = (others[number % len(others)].hold(CALL) for number in range(100))
+        assert await granted(requested) == (leased - excess) // CALL
+
+
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("left", [-USD // 10, 4 * USD // 1000, USD // 10, 6 * USD // 10])

@@ -52,7 +52,7 @@ async def test_odd_text_never_keeps_a_call_from_being_settled(
         settlements = [settle(1, 10, **odd), settle(2, 20)]
         applied = await apply(database, PROCESS, Batch(settlements=settlements))
         assert applied.unsettled == frozenset()
-        assert applied.balances == [[ACCOUNT, 970, 0]]
+        assert applied.balances == [[ACCOUNT, 970, 0, 0]]
 
 
 async def test_call_settled_twice_in_one_batch_is_settled_by_the_first(database_url: str) -> None:
@@ -64,7 +64,7 @@ async def test_call_settled_twice_in_one_batch_is_settled_by_the_first(database_
             settle(2, 50),
         ]
         applied = await apply(database, PROCESS, Batch(settlements=settlements))
-        assert applied.balances == [[ACCOUNT, 990, 0]]
+        assert applied.balances == [[ACCOUNT, 990, 0, 0]]
         rows = await database.fetch_all("SELECT request_id::text, cost_nano_usd FROM call_logs")
         assert rows == [(str(UUID(int=1)), 10)]
 

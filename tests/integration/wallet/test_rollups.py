@@ -456,7 +456,7 @@ def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
             applied = await apply(database, PROCESS, Batch(settlements=[settled], holds=[fresh]))
             assert applied.unsettled == frozenset()
             assert not applied.is_buried
-            assert applied.balances == [[ACCOUNT, 10_000 - 100, 100]]
+            assert applied.balances == [[ACCOUNT, 10_000 - 100, 100, 0]]
 
     run(main())
     assert run(faults(database_url)) == []
