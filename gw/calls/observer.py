@@ -23,7 +23,7 @@ left out, because every call has one:
   tried          attempts, the answered one last              [[channel, Unix s, ms, outcome], …]
   bought         attempts that may be billed, where failed    [[channel, whether it was used,
                  ones are among them; null: unknown           [input, cached, written, output],
-                                                              nano-USD], …]
+                                                              nano-USD, of a chain: model], …]
   first_byte_ms  when the client was sent the first byte      integer
   translation    by which translation, and what was lost      header value or the path's name;
                                                               `dropped`: [field, …]

@@ -20,6 +20,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from actors.clock import Clock
+from actors.routing import Candidate
 from actors.wallet.claims import ClaimEnd, KeptResponse
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.live_calls import Delivered, LiveCalls
@@ -382,11 +383,19 @@ class Settlement(Struct, Generic[B], eq=False):
             price = price_of(sold_as(candidate), candidate)
             known = None if usage is None or price is None else price.cost_nano_usd(usage)
             costs.append(known)
-            bought.append([candidate.channel_id, False, _counts(usage), known])
+            bought.append(_bought(candidate, False, usage, known))
         if cost != 0 or charged.usage != NO_TOKENS:
             costs.append(cost)
-            bought.append([last.channel_id, True, _counts(charged.usage), cost])
+            bought.append(_bought(last, True, charged.usage, cost))
         return None if None in costs else sum(one or 0 for one in costs)
+
+
+def _bought(
+    candidate: Candidate, is_used: bool, usage: Usage | None, cost_nano_usd: int | None
+) -> list[Any]:
+    """Return an attempt that may be billed as the detail has it; of a chain, with its model."""
+    bought = [candidate.channel_id, is_used, _counts(usage), cost_nano_usd]
+    return [*bought, candidate.step] if candidate.step else bought
 
 
 def _counts(usage: Usage | None) -> list[int] | None:

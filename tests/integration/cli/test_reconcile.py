@@ -127,6 +127,30 @@ def test_failed_attempts_and_what_nobody_received_are_counted_at_their_channels(
     assert "attempts: 1 counted, 1 that may" in gw.run("reconcile", str(tmp_path / "export")).out
 
 
+def test_calls_of_a_chain_are_counted_as_the_models_that_were_tried(
+    gw: Gw, rows: None, database_url: str, tmp_path: Path
+) -> None:
+    """One channel serves two models of the chain."""
+    text = gw.config.read_text()
+    small = (
+        "  - {id: gpt-small, channels: [{id: one, as: gpt-5-nano}], price: {input: 1, output: 2}}\n"
+    )
+    gw.config.write_text(f"{text}{small}  - {{id: best, chain: [gpt-large, gpt-small]}}\n")
+    failed = ["one", False, [30, 0, 0, 4], 3, "gpt-large"]
+    served = {"served": "gpt-small", "chain": ["gpt-small"]}
+    bought = {"bought": [failed, ["one", True, [6, 0, 0, 1], 2, "gpt-small"]]}
+    cut = {"chain": ["gpt-large", "gpt-small"]}
+    day = ("2026-05-03T12:00:00Z", "best")
+    with transaction(database_url) as cursor:
+        for more, tokens in ((served, (5, 2)), (served | bought, (6, 1)), (cut, (8, 1))):
+            cursor.execute(ROW_OF_CALL, (*day, *tokens, 0, 2, "one", json.dumps(more)))
+    large = {"input_tokens": 30, "output_tokens": 4, "model": "gpt-5.4-mini"}
+    nano = {"input_tokens": 19, "output_tokens": 4, "model": "gpt-5-nano"}
+    third = bucket(large, nano, start_time=1_777_593_600 + 2 * 86_400)
+    record = compared(gw, tmp_path, page(third))
+    assert record["agrees"], record["differences"]
+
+
 def test_what_differs_is_listed_by_day_and_model(gw: Gw, rows: None, tmp_path: Path) -> None:
     later = bucket(start_time=1_777_593_600 + 86_400)
     less = {**USED, "input_tokens": 999, "model": "gpt-5.4-mini"}
