@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from actors.wallet.money import NANO_PER_USD
+from actors.wallet.wallets import HOLD_SECONDS
+from loadtests.attacks.frozen_process import Gateway
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, deployment, model
 from loadtests.rig.response import Response
@@ -130,6 +133,47 @@ def test_a_process_that_stands_still_refuses_nobody_what_the_balance_covers(
 
             until(is_served, what="a call served while a process stands still")
         until(lambda: still not in leased_by(h, tenant), what="that process learns of it")
+
+
+PACE = 0.25  # of what a hold and a dead process are waited for
+
+
+def test_lease_of_a_host_that_died_refuses_nobody_what_the_balance_covers(
+    database_url: str, tmp_path: Path
+) -> None:
+    """The call waits as long as a hold may take, then is unavailable; never unpaid."""
+    models = [model("sim-model", "one", price=PRICE, context_size=400_000)]
+    with (
+        deployment(database_url, tmp_path, models=models) as h,
+        closing(Gateway(h.config, host="", pace=PACE)) as judge,
+        closing(Gateway(h.config, host="elsewhere", pace=PACE)) as lost,
+    ):
+        tenant = h.tenant()
+        sim = {"usage": {"input": 1, "output": 1}}
+        there, here = (Client(one.url, tenant.key) for one in (lost, judge))
+
+        def is_leased() -> bool:
+            assert there.chat(max_tokens=MAX_TOKENS, sim=sim).status == 200
+            return bool(leased_by(h, tenant))
+
+        until(is_leased, what="its lease")
+        nearly_all = there.remaining_nano_usd() // TOKEN - 30
+        lost.popen.kill()
+        waited: list[float] = []
+
+        def is_served() -> bool:
+            begun = time.monotonic()
+            response = here.chat(max_tokens=nearly_all, sim=sim)
+            assert response.status in (200, 503), response
+            if response.status == 503:
+                waited.append(time.monotonic() - begun)
+                assert int(response.headers["retry-after"]) >= 1
+            return response.status == 200
+
+        until(is_served, what="a call that needs what the other host had leased")
+        assert waited
+        assert waited[0] > PACE * HOLD_SECONDS / 2
+        judge.terminate()
 
 
 def is_alive(client: Client) -> bool:

@@ -16,6 +16,7 @@ import pytest
 from actors.wallet.money import NANO_PER_USD
 from gw.api.refusals import REFUSALS_ASKED_MAX, REFUSALS_RECORDED_MAX
 from loadtests.rig.async_connection import chat
+from loadtests.rig.client import outcome
 from loadtests.rig.deployment import Deployment, deployment, model, shared_deployment
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.response import Response
@@ -163,10 +164,20 @@ def test_end_waits_for_no_reload(h: Deployment) -> None:
     assert not h.events("process_died")
 
 
-def test_processes_end_with_their_parent(h: Deployment) -> None:
-    pids = workers(h)
-    h.gateway.popen.kill()
+def test_streams_outlive_a_parent_that_is_killed_and_its_processes_do_not(h: Deployment) -> None:
+    """As under `KillMode=control-group`, which sends SIGTERM to what the parent leaves behind."""
+    pids, tenant = workers(h), h.tenant()
+    with tenant.client.begin_chat(stream=True, sim={"events": 20, "pause": 2}) as call:
+        h.upstream.wait(paused=1)
+        h.gateway.popen.kill()
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        until(lambda: tenant.client.outcome() in ("refused", "closed"), what="no new connection")
+        h.upstream.resume()
+        assert outcome(call, is_stream=True) == "200"
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="no orphan left")
+    assert "success" in {row["status"] for row in h.rows(tenant)}
+    assert h.query("SELECT FROM holds") == []
 
 
 def statuses(h: Deployment, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
