@@ -120,8 +120,7 @@ async def sums(database: Statements, budget_id: str, query: SumsQuery) -> Page[B
     last = query.position(Counted)
     found = await table.sums(
         database,
-        budget_id,
-        at=query.at,
+        budget,
         limit=query.limit + 1,
         after=None if last is None else (last.spent_nano_usd, last.subject),
     )
@@ -132,10 +131,11 @@ async def sums(database: Statements, budget_id: str, query: SumsQuery) -> Page[B
 
 
 def _sum(budget: BudgetRecord, one: table.Sum) -> BudgetSum:
+    assert budget.period_from is not None  # or it would have no sums
     figures = Current.of(
         budget.limit_nano_usd,
-        period_from=one.period_from,
-        resets_at=one.resets_at,
+        period_from=budget.period_from,
+        resets_at=budget.resets_at,
         spent_nano_usd=one.spent_nano_usd,
         held_nano_usd=one.held_nano_usd,
         excess_nano_usd=one.excess_nano_usd,

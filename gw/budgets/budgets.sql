@@ -64,15 +64,12 @@ UPDATE budgets SET {{settings}} WHERE id = %(id)s AND deleted_at IS NULL
 UPDATE budgets SET deleted_at = clock_timestamp() WHERE id = %s AND deleted_at IS NULL
 
 -- sums --
--- What a budget has counted in the period of an instant, by the most spent.
-SELECT s.subject, s.period_from, s.period_to, s.spent_nano_usd, s.held_nano_usd, s.excess_nano_usd
-FROM budgets b
-CROSS JOIN LATERAL budget_period(b.period, b.time_zone, b.starts_at, coalesce(%(instant)s::timestamptz, clock_timestamp())) p
-JOIN budget_sums s ON s.account_id = b.account_id AND s.budget_id = b.id AND s.period_from = p.period_from
-    AND s.budget_id <> 'run' -- as its index has it
-WHERE b.id = %(id)s
-    AND (%(spent)s::bigint IS NULL OR (-s.spent_nano_usd, s.subject) > (-%(spent)s::bigint, %(subject)s))
-ORDER BY s.spent_nano_usd DESC, s.subject LIMIT %(limit)s
+-- What a budget has counted in one period, by the most spent.
+SELECT subject, spent_nano_usd, held_nano_usd, excess_nano_usd FROM budget_sums
+WHERE account_id = %(account)s AND budget_id = %(id)s AND period_from = %(period_from)s
+    AND budget_id <> 'run' -- as its index has it
+    AND (%(spent)s::bigint IS NULL OR (-spent_nano_usd, subject) > (-%(spent)s::bigint, %(subject)s))
+ORDER BY spent_nano_usd DESC, subject LIMIT %(limit)s
 
 -- ceiling --
 -- The ceiling of a run, with its sum.

@@ -56,8 +56,6 @@ class Sum:
     """
 
     subject: str | None
-    period_from: datetime
-    resets_at: datetime | None
     spent_nano_usd: int
     held_nano_usd: int
     excess_nano_usd: int
@@ -174,17 +172,17 @@ async def delete(session: Statements, budget_id: str) -> None:
 
 async def sums(
     store: Statements,
-    budget_id: str,
+    budget: BudgetRecord,
     *,
-    at: datetime | None,
     limit: int,
     after: tuple[int, str] | None = None,
 ) -> list[Sum]:
-    """Return what a budget has counted in the period of an instant, by the most spent."""
+    """Return what a budget has counted in the period of its record, by the most spent."""
     spent, subject = (None, None) if after is None else after
     params = {
-        "id": budget_id,
-        "instant": at,
+        "account": budget.account_id,
+        "id": budget.id,
+        "period_from": budget.period_from,
         "spent": spent,
         "subject": subject,
         "limit": limit,

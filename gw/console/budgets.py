@@ -153,7 +153,7 @@ class BudgetHandler(BudgetsPage):
         account, budget = await self.budget(account_id, budget_id)
         sums = []
         if budget.scope in EVERY:
-            sums = await table.sums(self.services.database, budget_id, at=None, limit=SUMS_SHOWN)
+            sums = await table.sums(self.services.database, budget, limit=SUMS_SHOWN)
         self.page(
             "budget.html",
             account=account,

@@ -20,6 +20,8 @@ from actors.wallet.messages import (
 )
 from actors.wallet.rows import encode_settlement, encode_void
 from actors.wallet.verify import verify
+from gw.admin import budgets
+from gw.admin.budgets import SumsQuery
 from tests.integration.budgets.nodes import (
     NODE,
     events_of,
@@ -179,6 +181,8 @@ async def test_a_clock_that_goes_back_reopens_no_period(database_url: str) -> No
         assert await database.fetch_all("SELECT count(DISTINCT period_from) FROM budget_sums") == [
             (1,)
         ]
+        shown = await budgets.sums(database, NODE, SumsQuery())  # of the period that counts
+        assert [one.subject for one in shown.data] == ["a", "b"]
 
 
 async def test_a_node_that_has_not_begun_holds_nothing(database_url: str) -> None:
