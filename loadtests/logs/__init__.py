@@ -1,13 +1,14 @@
-"""A database of ten million rows of one account, and what the call log asks of it.
+"""A database of ten million rows of one account, and what the call log and budgets ask of it.
 
     python -m loadtests logs FOLDER [--rows 11200000] [--plans FILE] [--pages]
 
 A PostgreSQL of its own with the gateway's settings runs in FOLDER, which is filled when it is
 empty and used as it is otherwise. Nine rows in ten are of the account that is asked about; the
-default makes ten million of those, and wants 15 GB. Prints milliseconds of database
-time, planning included; FILE gets the plans. With `--pages` a gateway opens every page of the
-console over it, as an operator and as the owner of that account, and their times, the CPU of the
-gateway's process and their sizes are printed.
+default makes ten million of those, of ten thousand end users, and wants 20 GB. Prints milliseconds
+of database time, planning included; FILE gets the plans. With `--pages` a gateway serves the
+console's pages, as to an operator and to the owner of that account, summaries by groups, and the
+lists of a thousand budgets over it, and their times, the CPU of the gateway's process and their
+sizes are printed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from http.cookiejar import CookieJar
@@ -23,8 +24,10 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_opener
 
+import yaml
 from tornado.escape import parse_qs_bytes
 
+from actors.partitions import build_spans
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.store.schema import migrate
@@ -59,9 +62,18 @@ async def fill(database: Database, rows: int) -> datetime:
         )
         if last % 1_000_000 == 0 or last == rows:
             print(f"{last} rows", flush=True)
-    await database.execute("VACUUM (ANALYZE) call_logs")
-    await database.execute("VACUUM (ANALYZE) call_log_rollups")
+    await database.execute(SQL["days"], {"until": until, "days": DAYS})
+    await build_spans(database)
+    for table in ("logs", "log_rollups", "log_attributed", "log_attributed_spans"):
+        await database.execute(f"VACUUM (ANALYZE) call_{table}")
     return until
+
+
+async def make_budgets(database: Database) -> None:
+    """Make a thousand budgets of the account that is asked about, in their present periods."""
+    for part in ("forget_budgets", "budgets", "sums"):
+        await database.execute(SQL[part])
+    await database.execute("VACUUM (ANALYZE) budget_sums")
 
 
 ROUNDS = 3
@@ -89,11 +101,17 @@ LISTS: Mapping[str, str] = {
     "one call by its trace id": "ref=0000000000000000000000000000c351",
     "one call by its task id": "scope=account&ref=task_50001",
 }
+GROUPS = ("end_user", "session", "label.team", "key", "model", "user")
 SUMMARIES: Mapping[str, str] = {
     "summary of 30 days of an account": "scope=account",
     "summary of 30 days of a key": "",
     "summary of this month": "scope=account&period=this_month",
     "summary of a year": "scope=account&from=2026-01-01&to=2026-12-31",
+    **{
+        f"30 days of {whose} by {by}": f"{query}by={by}"
+        for whose, query in (("an account", "scope=account&"), ("a key", ""))
+        for by in GROUPS
+    },
 }
 
 
@@ -105,7 +123,9 @@ class Explained:
         self.plans: list[str] = []
 
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
-        lines = await self._database.fetch_all(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", params)
+        lines = await self._database.fetch_all(
+            f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {sql}", params
+        )
         self.plans.append("\n".join(line for (line,) in lines))
         return await self._database.fetch_all(sql, params)
 
@@ -133,7 +153,7 @@ async def explain(database: Database, now: datetime) -> dict[str, tuple[list[flo
 async def _ask(database: Database, name: str, query: str, now: datetime) -> None:
     if name in SUMMARIES:
         request = read_summary_query(parse_qs_bytes(query), see=_see, now=now)
-        await read_sums(database, request.visibility, request.window, now)
+        await read_sums(database, request.visibility, request.window, now, request.by)
     else:
         await read_page(database, _list_query(query, now))
 
@@ -161,7 +181,9 @@ data_dir: .
 channels: []
 models: []
 """
-ACCOUNT = "/accounts/acct_0"
+ACCOUNT_ID = "acct_0"
+ACCOUNT = f"/accounts/{ACCOUNT_ID}"
+BUDGETS = f"{ACCOUNT}/budgets"
 TRACE = "0000000000000000000000000000c351"  # of the 50,001st row
 PATHS = (
     "/",
@@ -174,6 +196,11 @@ PATHS = (
     f"{ACCOUNT}/calls?status=error",
     f"{ACCOUNT}/calls?model=rare-model&period=all",
     f"{ACCOUNT}/calls?key_id=key_4",
+    f"{ACCOUNT}/calls?end_user=user-77@example.com",
+    *(f"{ACCOUNT}/usage?by={by}" for by in GROUPS),
+    BUDGETS,
+    f"{BUDGETS}?page=5",
+    f"{BUDGETS}/bud_2",
     "/calls",
     "/channels",
     "/models",
@@ -189,7 +216,7 @@ PATHS = (
     f"/search?q={TRACE}",
     f"{ACCOUNT}/statement.csv?period=today",
 )
-OWNER_PATHS = ("/", ACCOUNT, f"{ACCOUNT}/calls", "/audit")
+OWNER_PATHS = ("/", ACCOUNT, f"{ACCOUNT}/calls", f"{ACCOUNT}/usage", BUDGETS, "/audit")
 
 
 def time_pages(folder: Path) -> None:
@@ -206,9 +233,42 @@ def time_pages(folder: Path) -> None:
         for pattern in (r'href="(/calls/\d+)"', r'href="([^"]*cursor=[^"]*)"'):
             for path in re.findall(pattern, listed)[:1]:
                 _report(operator, base, unescape(path), pid)
-        base, owner = _sign_in(config, "--account", ACCOUNT.rpartition("/")[2])
+        base, owner = _sign_in(config, "--account", ACCOUNT_ID)
         for path in OWNER_PATHS:
             _report(owner, base, path, pid, whose=" (owner)")
+        _report_api(config, pid)
+
+
+def _report_api(config: Path, pid: int) -> None:
+    """The same of both APIs. No two windows are equal, because summaries are cached."""
+    key = gw(config, "key", "create", "--account", ACCOUNT_ID, "--name", "reader", "--account-logs")
+    token = gw(config, "admin", "token", "create", "--name", "reader", "--scope", "read")
+    client, admin = (_bearer(text) for text in (key["key"], token["token"]))
+    config_of = yaml.safe_load(config.read_text(encoding="utf-8"))
+    base, admin_base = (f"http://{config_of[name]}" for name in ("listen", "admin_listen"))
+    until = datetime.now(UTC)
+    seconds = iter(range(1_000_000))
+
+    def window() -> str:
+        end = until - timedelta(seconds=next(seconds))
+        start = end - timedelta(days=30)
+        return f"from={start:%Y-%m-%dT%H:%M:%SZ}&to={end:%Y-%m-%dT%H:%M:%SZ}"
+
+    for by in GROUPS:
+        path = f"/v1/logs/summary?scope=account&by={by}&"
+        _report(client, base, path, pid, more=window)
+    _report(client, base, "/v1/budgets", pid)
+    admin_path = f"/admin/v1/accounts/{ACCOUNT_ID}/usage?by=end_user&"
+    _report(admin, admin_base, admin_path, pid, more=window)
+    _report(admin, admin_base, f"/admin/v1/budgets?account_id={ACCOUNT_ID}&limit=200", pid)
+    _report(admin, admin_base, "/admin/v1/budgets/bud_2/sums?limit=200", pid)
+
+
+def _bearer(text: str) -> OpenerDirector:
+    """What sends a key or a token with each request."""
+    web = build_opener()
+    web.addheaders = [("Authorization", f"Bearer {text}")]
+    return web
 
 
 def _sign_in(config: Path, *whom: str) -> tuple[str, OpenerDirector]:
@@ -219,12 +279,21 @@ def _sign_in(config: Path, *whom: str) -> tuple[str, OpenerDirector]:
         return url.partition("/sign-in")[0], web
 
 
-def _report(web: OpenerDirector, base: str, path: str, pid: int, *, whose: str = "") -> None:
+def _report(
+    web: OpenerDirector,
+    base: str,
+    path: str,
+    pid: int,
+    *,
+    whose: str = "",
+    more: Callable[[], str] = str,
+) -> None:
+    """Print what a page took; `more` is appended to its path, anew each time."""
     times, page = [], b""
     before = cpu_seconds(pid)
     for _ in range(OPENINGS):
         began = time.perf_counter()
-        page = _open(web, base + path)
+        page = _open(web, base + path + more())
         times.append((time.perf_counter() - began) * 1000)
     cpu_ms = (cpu_seconds(pid) - before) * 1000 / OPENINGS
     shown = path.partition("cursor=")[0] + whose
@@ -262,4 +331,6 @@ async def _explained(folder: Path, rows: int) -> dict[str, tuple[list[float], li
         await migrate(database)
         found = await database.fetch_one("SELECT max(created_at) FROM call_logs")
         until = found[0] if found is not None else None
-        return await explain(database, until or await fill(database, rows))
+        until = until or await fill(database, rows)
+        await make_budgets(database)
+        return await explain(database, until)
