@@ -17,7 +17,7 @@ from actors.clock import Clock
 from actors.store.database import Database
 from actors.store.errors import StoreError
 from actors.store.queries import load
-from actors.store.session import Session
+from actors.store.session import Session, Statements
 from actors.wallet.money import format_usd
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -28,8 +28,8 @@ ROUND_SECONDS = 3600.0
 STATEMENT_SECONDS = 1800.0
 # A row is written on the day of its instant, or some days later if its call was recovered.
 VALUES_KEPT = timedelta(days=8)
-# Days of accounts that are added up in a round.
-DAYS_BUILT_MAX = 10_000
+# Spans of accounts that are added up in a round.
+SPANS_BUILT_MAX = 50_000
 # Jobs deleted in one transaction, and such transactions in a round.
 PURGED_JOBS_MAX = 500
 PURGES_MAX = 20
@@ -65,7 +65,7 @@ class Partitions:
         """Make missing months and drop old ones."""
         made = await self.make()
         try:
-            await self._build_days()
+            await build_spans(self._database)
             kept = self._today() - VALUES_KEPT
             await self._database.execute(SQL["forget_values"], {"day": kept})
             await self._drop()
@@ -87,13 +87,6 @@ class Partitions:
             self._log.warning("partitions_postponed", error=str(error))
             return False
         return True
-
-    async def _build_days(self) -> None:
-        """Add up the days that are over, each in a transaction that locks its account."""
-        for _ in range(DAYS_BUILT_MAX):
-            row = await self._database.fetch_one(SQL["build_day"])
-            if row is None or not row[0]:
-                break
 
     async def _drop(self) -> None:
         months = self._retention_months()
@@ -140,6 +133,20 @@ class Partitions:
 
     def _today(self) -> date:
         return datetime.fromtimestamp(self._clock.now(), UTC).date()
+
+
+async def build_spans(database: Statements) -> int:
+    """Add up for whom calls were made in the spans of accounts that are over; return how many.
+
+    Each is a transaction, and no call waits for it. Raises StoreError.
+    """
+    for (account_id,) in await database.fetch_all(SQL["unbegun"]):
+        await database.execute(SQL["begin"], (account_id,))
+    for built in range(SPANS_BUILT_MAX):
+        row = await database.fetch_one(SQL["build"])
+        if row is None or not row[0]:
+            return built
+    return SPANS_BUILT_MAX
 
 
 def first_kept(today: date, months: int) -> date:

@@ -400,7 +400,8 @@ WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_to
     IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)
 
 -- attributed_is_sum_of_rows --
--- So do the sums of what rows say of whom their calls were for, of the days that have such sums.
+-- So do the sums of what rows say of whom their calls were for, by the hour and of the spans that have sums, of which those of
+-- all keys together name none.
 WITH counted AS (
     SELECT account_id, m.what, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, m.value, key_id,
         count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
@@ -411,14 +412,26 @@ WITH counted AS (
 ), expected AS (
     SELECT 1 AS hours, counted.* FROM counted
     UNION ALL
-    SELECT 24, account_id, what, date_bin('1 day', bucket, '2000-01-01 00:00:00+00'), value, key_id,
-        sum(requests)::bigint, sum(cost), sum(input), sum(output), sum(cached)
-    FROM counted JOIN call_log_attributed_days d USING (account_id)
-    WHERE d.day = (bucket AT TIME ZONE 'UTC')::date GROUP BY 2, 3, 4, 5, 6
+    SELECT * FROM (
+        SELECT hours, account_id, what, b.start, value, CASE WHEN grouping(key_id) = 0 THEN key_id ELSE '' END AS key_id,
+            sum(requests)::bigint, sum(cost), sum(input), sum(output), sum(cached)
+        FROM counted
+        CROSS JOIN (VALUES (3, interval '3 hours'), (24, interval '1 day')) g (hours, width)
+        JOIN call_log_attributed_built b USING (account_id, hours)
+        WHERE b.start = date_bin(g.width, bucket, '2000-01-01 00:00:00+00') AND b.is_built
+        GROUP BY GROUPING SETS ((account_id, what, hours, b.start, value, key_id), (account_id, what, hours, b.start, value))
+    ) s WHERE hours = 24 OR key_id = ''
+), found AS (
+    SELECT 1 AS hours, account_id, what, bucket, value, key_id, requests, cost_nano_usd, input_tokens, output_tokens,
+        cached_tokens
+    FROM call_log_attributed
+    UNION ALL
+    SELECT hours, account_id, what, start, value, key_id, requests, cost_nano_usd, input_tokens, output_tokens, cached_tokens
+    FROM call_log_attributed_spans
 )
 SELECT account_id, hours, bucket::text, what, key_id, r.requests, e.requests, r.cost_nano_usd, e.cost::bigint
 FROM expected e
-FULL JOIN (SELECT * FROM call_log_attributed WHERE bucket >= date_trunc('day', %(since)s::timestamptz, 'UTC')) r
+FULL JOIN (SELECT * FROM found WHERE bucket >= date_trunc('day', %(since)s::timestamptz, 'UTC')) r
     USING (account_id, hours, what, bucket, value, key_id)
 WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_tokens)
     IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)

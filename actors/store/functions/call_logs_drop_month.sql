@@ -34,10 +34,16 @@ BEGIN
     DELETE FROM call_log_rollups r
     WHERE r.bucket >= month::timestamp AT TIME ZONE 'UTC'
       AND r.bucket < (month + interval '1 month') AT TIME ZONE 'UTC';
+    -- First what a span that is being added up waits for, and after it what that has made.
+    DELETE FROM call_log_attributed_built b
+    WHERE b.start >= month::timestamp AT TIME ZONE 'UTC'
+      AND b.start < (month + interval '1 month') AT TIME ZONE 'UTC';
+    DELETE FROM call_log_attributed_spans s
+    WHERE s.start >= month::timestamp AT TIME ZONE 'UTC'
+      AND s.start < (month + interval '1 month') AT TIME ZONE 'UTC';
     DELETE FROM call_log_attributed r
     WHERE r.bucket >= month::timestamp AT TIME ZONE 'UTC'
       AND r.bucket < (month + interval '1 month') AT TIME ZONE 'UTC';
-    DELETE FROM call_log_attributed_days d WHERE d.day >= month AND d.day < month + interval '1 month';
     DELETE FROM call_log_margins m WHERE m.day >= month AND m.day < month + interval '1 month';
     -- A month that had been dropped before is made again when a row of it is written late.
     INSERT INTO call_log_dropped AS d VALUES (month, row_count, cost_nano_usd)

@@ -19,7 +19,7 @@ BEGIN
     IF EXISTS (SELECT FROM new_rows WHERE attribution IS NOT NULL) THEN
         -- Calls that are for the same are added up first: what they are for is read once.
         INSERT INTO call_log_attributed AS r
-        SELECT n.account_id, 1, m.what, n.bucket, m.value, n.key_id, sum(n.requests), sum(n.cost_nano_usd),
+        SELECT n.account_id, m.what, n.bucket, m.value, n.key_id, sum(n.requests), sum(n.cost_nano_usd),
             sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
         FROM (
             SELECT account_id, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, key_id,
@@ -29,26 +29,29 @@ BEGIN
             FROM new_rows WHERE attribution IS NOT NULL
             GROUP BY 1, 2, 3, 4) n
         CROSS JOIN LATERAL attribution_members(n.said::json) m
-        GROUP BY 1, 3, 4, 5, 6
-        ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
+        GROUP BY 1, 2, 3, 4, 5
+        ON CONFLICT (account_id, what, bucket, value, key_id) DO UPDATE SET
             requests = r.requests + excluded.requests,
             cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
             input_tokens = r.input_tokens + excluded.input_tokens,
             output_tokens = r.output_tokens + excluded.output_tokens,
             cached_tokens = r.cached_tokens + excluded.cached_tokens;
-        -- A day that is over has sums of its own (`attributed_build_day`); few rows are of one.
-        IF EXISTS (SELECT FROM call_log_attributed_days d
-            WHERE d.account_id IN (SELECT account_id FROM new_rows)
-                AND d.day >= (SELECT (min(created_at) AT TIME ZONE 'UTC')::date FROM new_rows)) THEN
-            INSERT INTO call_log_attributed AS r
-            SELECT n.account_id, 24, m.what, date_bin('1 day', n.created_at, '2000-01-01 00:00:00+00'), m.value, n.key_id,
-                count(*), sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
+        -- A span that is over has sums of its own (`attributed_build`); few rows are of one.
+        IF attributed_await(ARRAY(SELECT account_id FROM new_rows), (SELECT min(created_at) FROM new_rows)) THEN
+            INSERT INTO call_log_attributed_spans AS r (account_id, what, key_id, hours, start, value, requests,
+                cost_nano_usd, input_tokens, output_tokens, cached_tokens)
+            SELECT n.account_id, m.what, k.key_id, b.hours, b.start, m.value, count(*), sum(n.cost_nano_usd),
+                sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
             FROM new_rows n
-            JOIN call_log_attributed_days d ON d.account_id = n.account_id AND d.day = (n.created_at AT TIME ZONE 'UTC')::date
+            CROSS JOIN (VALUES (3, interval '3 hours'), (24, interval '1 day')) g (hours, width)
+            JOIN call_log_attributed_built b ON b.hours = g.hours
+                AND b.start = date_bin(g.width, n.created_at, '2000-01-01 00:00:00+00') AND b.account_id = n.account_id
+                AND b.is_built
             CROSS JOIN LATERAL attribution_members(n.attribution) m
+            JOIN LATERAL (VALUES (n.key_id), ('')) k (key_id) ON b.hours = 24 OR k.key_id = ''
             WHERE n.attribution IS NOT NULL
-            GROUP BY 1, 3, 4, 5, 6
-            ON CONFLICT (account_id, hours, what, bucket, value, key_id) DO UPDATE SET
+            GROUP BY 1, 2, 3, 4, 5, 6
+            ON CONFLICT (account_id, what, key_id, hours, start, value) DO UPDATE SET
                 requests = r.requests + excluded.requests,
                 cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
                 input_tokens = r.input_tokens + excluded.input_tokens,

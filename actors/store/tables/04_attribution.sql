@@ -24,11 +24,10 @@ CREATE TABLE attribution_counts (
     PRIMARY KEY (account_id, day, what)
 ) WITH (fillfactor = 70);
 
--- Rows of the log added up by what they have of these, by hour and by day of UTC, written with them as
--- `call_log_rollups` is. A row counts once for each.
+-- Rows of the log added up by what they have of these, by key and by hour of UTC, written with them as `call_log_rollups`
+-- is. A row counts once for each.
 CREATE TABLE call_log_attributed (
     account_id    text NOT NULL,
-    hours         smallint NOT NULL,  -- 1, 24
     what          text NOT NULL,
     bucket        timestamptz NOT NULL,
     value         text NOT NULL,
@@ -38,13 +37,35 @@ CREATE TABLE call_log_attributed (
     input_tokens  bigint NOT NULL,
     output_tokens bigint NOT NULL,
     cached_tokens bigint NOT NULL,
-    PRIMARY KEY (account_id, hours, what, bucket, value, key_id)
+    PRIMARY KEY (account_id, what, bucket, value, key_id)
 ) WITH (fillfactor = 70);
 
--- Sums of whom calls were for are written by the hour alone; those of a whole day are made of them when it is over, which
--- takes half of the work off every call. A day is here once it has its sums; what is written for it later adds to both.
-CREATE TABLE call_log_attributed_days (
-    account_id text NOT NULL,
-    day        date NOT NULL,
-    PRIMARY KEY (account_id, day)
+-- The same by day, made of the hours when a day is over, which takes half of the work off every call: by key, and of all
+-- keys together (`key_id` is ''), so that a summary reads one sum of each value and day. Where there are many values, of all
+-- keys together also by three hours, for the ends of a window (`attributed_spans`).
+CREATE TABLE call_log_attributed_spans (
+    requests      bigint NOT NULL,
+    cost_nano_usd bigint NOT NULL,
+    input_tokens  bigint NOT NULL,
+    output_tokens bigint NOT NULL,
+    cached_tokens bigint NOT NULL,
+    start         timestamptz NOT NULL,
+    hours         smallint NOT NULL,  -- 3, 24
+    account_id    text NOT NULL,
+    what          text NOT NULL,
+    key_id        text NOT NULL,
+    value         text NOT NULL,
+    PRIMARY KEY (account_id, what, key_id, hours, start, value)
 );
+
+-- The spans that have such sums: what is written late for one of them adds to both. Those of a span are being made from the
+-- moment that it stands here, and there once it `is_built`.
+CREATE TABLE call_log_attributed_built (
+    account_id text NOT NULL,
+    hours      smallint NOT NULL,
+    start      timestamptz NOT NULL,
+    is_built   boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (hours, start, account_id) -- a batch of now finds by one look that there is none
+);
+
+CREATE INDEX call_log_attributed_unbuilt ON call_log_attributed_built (start) WHERE NOT is_built;

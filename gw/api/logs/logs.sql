@@ -60,26 +60,37 @@ ORDER BY %(direction)s * extract(epoch FROM hour.bucket)
 -- attributed_days --
 -- The days of rows that have one of these values, in the order of the page, with their numbers: by the sums of the day, or
 -- of its hours while it has none.
-SELECT day.start, sum(r.requests)::bigint
+SELECT day.start, r.requests
 FROM generate_series(greatest(%(first_day)s::timestamptz, (
         SELECT date_trunc('day', min(bucket), 'UTC') FROM call_log_attributed
-        WHERE account_id = %(account)s AND hours = 1 AND what = %(what)s)),
+        WHERE account_id = %(account)s AND what = %(what)s)),
     least(%(last)s::timestamptz, (
         SELECT max(bucket) FROM call_log_attributed
-        WHERE account_id = %(account)s AND hours = 1 AND what = %(what)s)), '1 day') AS day (start)
+        WHERE account_id = %(account)s AND what = %(what)s)), '1 day') AS day (start)
 CROSS JOIN LATERAL (
-    SELECT EXISTS (SELECT FROM call_log_attributed_days d
-        WHERE d.account_id = %(account)s AND d.day = (day.start AT TIME ZONE 'UTC')::date) AS has_sums OFFSET 0
+    SELECT EXISTS (SELECT FROM call_log_attributed_built d
+        WHERE d.account_id = %(account)s AND d.hours = 24 AND d.start = day.start AND d.is_built) AS has_sums OFFSET 0
 ) b
-CROSS JOIN LATERAL generate_series(day.start, CASE WHEN b.has_sums THEN day.start ELSE day.start + interval '23 hours' END,
-    '1 hour') AS hour (start)
 CROSS JOIN LATERAL (
-    SELECT requests FROM call_log_attributed
-    WHERE account_id = %(account)s AND hours = CASE WHEN b.has_sums THEN 24 ELSE 1 END AND what = %(what)s
-        AND bucket = hour.start AND value = ANY (%(values)s) AND (%(key)s IS NULL OR key_id = %(key)s)
+    SELECT sum(requests)::bigint AS requests FROM (
+        SELECT requests FROM call_log_attributed_spans
+        WHERE account_id = %(account)s AND what = %(what)s AND key_id = coalesce(%(key)s, '') AND hours = 24
+            AND start = day.start AND value = ANY (%(values)s)
+        UNION ALL
+        SELECT h.requests
+        FROM generate_series(day.start, CASE WHEN NOT b.has_sums THEN day.start + interval '23 hours' END, '1 hour')
+            AS hour (start)
+        CROSS JOIN LATERAL (
+            SELECT requests FROM call_log_attributed
+            WHERE account_id = %(account)s AND what = %(what)s AND bucket = hour.start AND value = ANY (%(values)s)
+                AND (%(key)s IS NULL OR key_id = %(key)s)
+            OFFSET 0
+        ) h
+    ) s
     OFFSET 0
 ) r
-GROUP BY 1 ORDER BY %(direction)s * extract(epoch FROM day.start)
+WHERE r.requests > 0
+ORDER BY %(direction)s * extract(epoch FROM day.start)
 
 -- attributed_hours --
 -- The same for the hours of some days.
@@ -88,7 +99,7 @@ FROM unnest(%(days)s::timestamptz[]) AS day (start)
 CROSS JOIN LATERAL generate_series(day.start, day.start + interval '23 hours', '1 hour') AS hour (start)
 CROSS JOIN LATERAL (
     SELECT requests FROM call_log_attributed
-    WHERE account_id = %(account)s AND hours = 1 AND what = %(what)s AND bucket = hour.start AND value = ANY (%(values)s)
+    WHERE account_id = %(account)s AND what = %(what)s AND bucket = hour.start AND value = ANY (%(values)s)
         AND (%(key)s IS NULL OR key_id = %(key)s)
     OFFSET 0
 ) r

@@ -42,60 +42,92 @@ HAVING sum(requests) <> 0{rows}
     SELECT name, total_of(requests) AS requests, total_of(cost) AS cost, total_of(input) AS input,
         total_of(output) AS output, total_of(cached) AS cached
     FROM member WHERE name IS NOT NULL GROUP BY 1 HAVING total_of(requests) <> 0
+), every AS (
+    SELECT sum(requests) AS requests, sum(cost) AS cost, sum(input) AS input, sum(output) AS output, sum(cached) AS cached
+    FROM whole
 ), lacking AS (
-    SELECT NULL::text, w.requests - g.requests, w.cost - g.cost, w.input - g.input, w.output - g.output, w.cached - g.cached
-    FROM (SELECT sum(requests) AS requests, sum(cost) AS cost, sum(input) AS input, sum(output) AS output,
-              sum(cached) AS cached FROM whole) w,
+    SELECT NULL::text AS name, w.requests - g.requests AS requests, w.cost - g.cost AS cost, w.input - g.input AS input,
+        w.output - g.output AS output, w.cached - g.cached AS cached
+    FROM every w,
         (SELECT coalesce(sum(requests), 0) AS requests, coalesce(sum(cost), 0) AS cost, coalesce(sum(input), 0) AS input,
              coalesce(sum(output), 0) AS output, coalesce(sum(cached), 0) AS cached FROM grouped) g
     WHERE w.requests <> g.requests
-), ranked AS MATERIALIZED (
-    SELECT x.*, row_number() OVER (ORDER BY cost DESC, requests DESC, name COLLATE "C" NULLS LAST) AS rank
-    FROM (SELECT * FROM grouped UNION ALL SELECT * FROM lacking) x
+), named AS (
+    SELECT * FROM grouped UNION ALL SELECT * FROM lacking
+), largest AS MATERIALIZED (
+    SELECT * FROM named ORDER BY cost DESC, requests DESC, name COLLATE "C" NULLS LAST LIMIT %(most)s
 )
 
 -- rows --
 -- The rows of `groups`.
 UNION ALL
-SELECT 'group', name, requests::bigint, cost, input::bigint, output::bigint, cached::bigint FROM ranked WHERE rank <= %(most)s
+SELECT 'group', name, requests::bigint, cost, input::bigint, output::bigint, cached::bigint FROM largest
 UNION ALL
-SELECT 'rest', count(*)::text, sum(requests)::bigint, sum(cost), sum(input)::bigint, sum(output)::bigint, sum(cached)::bigint
-FROM ranked WHERE rank > %(most)s HAVING count(*) > 0
+SELECT 'rest', ((SELECT count(*) FROM named) - %(most)s)::text, (w.requests - l.requests)::bigint, w.cost - l.cost,
+    (w.input - l.input)::bigint, (w.output - l.output)::bigint, (w.cached - l.cached)::bigint
+FROM every w,
+    (SELECT sum(requests) AS requests, sum(cost) AS cost, sum(input) AS input, sum(output) AS output, sum(cached) AS cached
+     FROM largest) l
+WHERE (SELECT count(*) FROM named) > %(most)s
 
 -- of_rows --
 -- Members by what every row has.
 , member AS (SELECT {name} AS name, requests, cost, input, output, cached FROM part)
 
 -- of_attribution --
--- Members by what rows say of whom their calls were for.
-, member AS (
-    SELECT r.value AS name, p.sign * r.requests AS requests, p.sign * r.cost AS cost,
-        p.sign * r.input AS input, p.sign * r.output AS output, p.sign * r.cached AS cached
-    FROM piece p CROSS JOIN LATERAL (
-        -- Of ten thousand values in a month that is half a million rows: each is multiplied once.
-        SELECT value, total_of(requests) AS requests, total_of(cost_nano_usd) AS cost, total_of(input_tokens) AS input,
-            total_of(output_tokens) AS output, total_of(cached_tokens) AS cached
-        FROM (
-            SELECT * FROM call_log_attributed
-            WHERE account_id = %(account)s AND hours = p.hours AND what = %(what)s AND bucket >= p.start AND bucket < p.stop
-                AND (%(key)s IS NULL OR key_id = %(key)s)
-            UNION ALL
-            -- The hours of days that have no sums yet.
-            SELECT h.* FROM generate_series(p.start, p.stop - interval '1 day', '1 day') AS day (start)
-            CROSS JOIN LATERAL (
-                SELECT * FROM call_log_attributed
-                WHERE account_id = %(account)s AND hours = 1 AND what = %(what)s
-                    AND bucket >= day.start AND bucket < day.start + interval '1 day'
-                    AND (%(key)s IS NULL OR key_id = %(key)s)
-                OFFSET 0
-            ) h
-            WHERE p.hours = 24 AND NOT EXISTS (
-                SELECT FROM call_log_attributed_days d
-                WHERE d.account_id = %(account)s AND d.day = (day.start AT TIME ZONE 'UTC')::date)
-        ) s
-        GROUP BY value
+-- Members by what rows say of whom their calls were for. Of ten thousand values in a month that is half a million sums: those
+-- of whole days, at the ends and in days that have none those of three hours, which a key has none of, or of one.
+, day AS MATERIALIZED (
+    SELECT day.start, p.sign, EXISTS (
+        SELECT FROM call_log_attributed_built b
+        WHERE b.account_id = %(account)s AND b.hours = 24 AND b.start = day.start AND b.is_built) AS has_sums
+    FROM piece p CROSS JOIN LATERAL generate_series(p.start, p.stop - interval '1 day', '1 day') AS day (start)
+    WHERE p.hours = 24
+), stretch AS (
+    SELECT start, stop, sign, date_bin('3 hours', start + interval '2 hours', '2000-01-01 00:00:00+00') AS first_three,
+        date_bin('3 hours', stop, '2000-01-01 00:00:00+00') AS last_three
+    FROM piece WHERE hours = 1
+), three AS MATERIALIZED (
+    SELECT t.start, t.sign, %(key)s IS NULL AND EXISTS (
+        SELECT FROM call_log_attributed_built b
+        WHERE b.account_id = %(account)s AND b.hours = 3 AND b.start = t.start AND b.is_built) AS has_sums
+    FROM (
+        SELECT three.start, d.sign
+        FROM day d CROSS JOIN LATERAL generate_series(d.start, d.start + interval '21 hours', '3 hours') AS three (start)
+        WHERE NOT d.has_sums
+        UNION ALL
+        SELECT three.start, s.sign
+        FROM stretch s
+        CROSS JOIN LATERAL generate_series(s.first_three, s.last_three - interval '3 hours', '3 hours') AS three (start)
+    ) t
+), member AS (
+    SELECT r.value AS name, p.sign * r.requests AS requests, p.sign * r.cost_nano_usd AS cost,
+        p.sign * r.input_tokens AS input, p.sign * r.output_tokens AS output, p.sign * r.cached_tokens AS cached
+    FROM (
+        SELECT 24 AS hours, start, sign FROM day WHERE has_sums
+        UNION ALL
+        SELECT 3, start, sign FROM three WHERE has_sums
+    ) p CROSS JOIN LATERAL (
+        SELECT value, requests, cost_nano_usd, input_tokens, output_tokens, cached_tokens FROM call_log_attributed_spans
+        WHERE account_id = %(account)s AND what = %(what)s AND key_id = coalesce(%(key)s, '') AND hours = p.hours
+            AND start = p.start
+        OFFSET 0
     ) r
-    WHERE p.hours > 0
+    UNION ALL
+    SELECT r.value, p.sign * r.requests, p.sign * r.cost_nano_usd, p.sign * r.input_tokens, p.sign * r.output_tokens,
+        p.sign * r.cached_tokens
+    FROM (
+        SELECT start, start + interval '3 hours' AS stop, sign FROM three WHERE NOT has_sums
+        UNION ALL
+        SELECT start, least(first_three, stop), sign FROM stretch
+        UNION ALL
+        SELECT greatest(first_three, last_three), stop, sign FROM stretch
+    ) p CROSS JOIN LATERAL (
+        SELECT value, requests, cost_nano_usd, input_tokens, output_tokens, cached_tokens FROM call_log_attributed
+        WHERE account_id = %(account)s AND what = %(what)s AND bucket >= p.start AND bucket < p.stop
+            AND (%(key)s IS NULL OR key_id = %(key)s)
+        OFFSET 0
+    ) r
     UNION ALL
     SELECT l.attribution #>> %(path)s, p.sign::bigint, p.sign * l.cost_nano_usd,
         p.sign * l.input_tokens, p.sign * l.output_tokens, p.sign * l.cached_tokens

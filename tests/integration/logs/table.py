@@ -28,7 +28,8 @@ async def make_keys(database: Database) -> None:
 async def fill(database: Database, rows: Iterable[Row]) -> list[Row]:
     """Empty the log, write these rows, and return them with their ids."""
     await database.execute(
-        "TRUNCATE call_logs, call_log_rollups, call_log_attributed, call_log_attributed_days"
+        "TRUNCATE call_logs, call_log_rollups, call_log_attributed, call_log_attributed_spans,"
+        " call_log_attributed_built"
     )
     return await write_rows(database, rows)
 

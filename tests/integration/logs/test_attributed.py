@@ -11,6 +11,7 @@ from typing import Any
 
 from tornado.escape import parse_qs_bytes
 
+from actors.partitions import build_spans
 from channels.conversation import label_of
 from gw.api.logs.cursor import CursorSeal, PagePosition
 from gw.api.logs.grouping import GROUPS_MAX
@@ -55,14 +56,13 @@ def some_rows(count: int = 400) -> list[Row]:
 
 
 async def build_days(table: Table) -> None:
-    """Add up the days that are over, as if their values had been stored by the ledger."""
+    """Add up the spans that are over, as if so many values had been stored by the ledger."""
     await table.database.execute(
         "INSERT INTO attribution_counts (account_id, day, what, stored)"
-        " SELECT DISTINCT account_id, (bucket AT TIME ZONE 'UTC')::date, what, 1"
+        " SELECT DISTINCT account_id, (bucket AT TIME ZONE 'UTC')::date, what, 10000"
         " FROM call_log_attributed ON CONFLICT DO NOTHING"
     )
-    while (await table.database.fetch_all("SELECT attributed_build_day()"))[0][0]:
-        pass
+    assert await build_spans(table.database)
 
 
 def value_of(row: Row, what: str) -> str | None:

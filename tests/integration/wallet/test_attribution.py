@@ -1,8 +1,13 @@
 """For whom calls were made, in their rows: what is stored, what is `other`, what it adds up to."""
 
+import asyncio
 from typing import Any
 
+import pytest
+
+from actors.partitions import SQL, build_spans
 from actors.store.database import Database
+from actors.store.session import Statements
 from actors.wallet import ledger
 from actors.wallet.attribution import Attribution
 from actors.wallet.batch import Applied, Batch, apply
@@ -33,7 +38,7 @@ def refused(call: CallFacts, at: float = MIDNIGHT + 1) -> Record:
     return Record(facts=call, outcome=outcome(0, "rejected", created_at=at, error_code="e"))
 
 
-async def made(database: Database, *calls: CallFacts, most: int = 100, **more: Any) -> Applied:
+async def made(database: Database, *calls: CallFacts, most: int = 20_000, **more: Any) -> Applied:
     """Hold and settle some calls in one batch, with a memory of its own, as another process."""
     await apply(
         database, PROCESS, Batch(holds=[Hold(facts=one, amount_nano_usd=9) for one in calls])
@@ -49,9 +54,11 @@ async def rows(database: Database, what: str = "attribution") -> list[Any]:
 
 async def sums(database: Database, what: str) -> dict[tuple[int, str], int]:
     found = await database.fetch_all(
-        "SELECT hours, value, sum(requests)::bigint FROM call_log_attributed WHERE what = %s"
-        " GROUP BY 1, 2",
-        (what,),
+        "SELECT 1, value, sum(requests)::bigint FROM call_log_attributed WHERE what = %(what)s"
+        " GROUP BY 2 UNION ALL"
+        " SELECT hours, value, sum(requests)::bigint FROM call_log_attributed_spans"
+        " WHERE what = %(what)s AND key_id = '' GROUP BY 1, 2",
+        {"what": what},
     )
     return {(hours, value): requests for hours, value, requests in found}
 
@@ -165,14 +172,19 @@ async def test_a_process_asks_for_no_value_twice(database_url: str) -> None:
         assert len(values.unknown([], [late])) == 1  # it may fit on another day
 
 
-async def test_a_correction_moves_the_sums_and_keeps_whom_it_was_for(database_url: str) -> None:
+@pytest.mark.parametrize("is_built", [False, True])
+async def test_a_correction_moves_the_sums_and_keeps_whom_it_was_for(
+    database_url: str, is_built: bool
+) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
         call = of(1)
         await apply(database, PROCESS, Batch(holds=[Hold(facts=call, amount_nano_usd=9)]))
         recovered = outcome(1, "interrupted", created_at=MIDNIGHT, error_code="gateway_restarted")
         late = encode_settlement(call, recovered, is_recovery=True)
-        await apply(database, PROCESS, Batch(settlements=[late]))
+        await apply(database, PROCESS, Batch(settlements=[late]), values=StoredValues(lambda: 9))
+        if is_built:
+            assert await build_all(database) == 9
         await apply(database, PROCESS, Batch(settlements=[ended(call, MIDNIGHT + 9)]))
         found = await database.fetch_all(
             "SELECT DISTINCT what, requests, cost_nano_usd, input_tokens FROM call_log_attributed"
@@ -185,14 +197,6 @@ async def test_a_correction_moves_the_sums_and_keeps_whom_it_was_for(database_ur
         assert await sums(database, "run") == {}
 
 
-async def build_days(database: Database) -> int:
-    """Add up the days that are over; how many there were."""
-    built = 0
-    while (await database.fetch_all("SELECT attributed_build_day()"))[0][0]:
-        built += 1
-    return built
-
-
 async def test_a_day_that_is_over_is_added_up_once_and_takes_what_comes_late(
     database_url: str,
 ) -> None:
@@ -201,20 +205,57 @@ async def test_a_day_that_is_over_is_added_up_once_and_takes_what_comes_late(
         await made(database, of(1), of(2), at=MIDNIGHT + 1)
         await made(database, of(3), at=MIDNIGHT + DAY)
         assert await sums(database, "run") == {(1, "r/1"): 3}
-        assert await build_days(database) == 2
-        assert await build_days(database) == 0
-        assert await sums(database, "run") == {(1, "r/1"): 3, (24, "r/1"): 3}
+        assert await build_spans(database) == 2  # of few values by the day alone
+        assert await build_all(database) == 2 * 8
+        assert await build_spans(database) == 0
+        assert await sums(database, "run") == {(hours, "r/1"): 3 for hours in (1, 3, 24)}
         assert (await verify(database)).faults == []
         late = Attribution(run="late", labels={"new": "1"})
         await made(database, of(4), of(5, late), at=MIDNIGHT + 7)
         assert await sums(database, "run") == {
-            **{(hours, "r/1"): 4 for hours in (1, 24)},
-            **{(hours, "late"): 1 for hours in (1, 24)},
+            **{(hours, "r/1"): 4 for hours in (1, 3, 24)},
+            **{(hours, "late"): 1 for hours in (1, 3, 24)},
         }
-        assert (await sums(database, "label.new")) == {(1, "1"): 1, (24, "1"): 1}
+        assert (await sums(database, "label.new")) == {(hours, "1"): 1 for hours in (1, 3, 24)}
         assert (await verify(database)).faults == []
         await database.execute("DELETE FROM call_logs")
         assert await sums(database, "run") == {}
+
+
+async def build_all(database: Database) -> int:
+    """Add up the spans that are over, as those of accounts with many values; return how many."""
+    await database.execute("UPDATE attribution_counts SET stored = 10000")
+    return await build_spans(database)
+
+
+async def build(database: Statements) -> bool:
+    return bool((await database.fetch_all(SQL["build"]))[0][0])
+
+
+async def test_a_span_that_is_being_added_up_holds_up_only_rows_of_that_span(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        await made(database, of(1), at=MIDNIGHT + DAY - 1)
+        await database.execute("UPDATE attribution_counts SET stored = 10000")
+        await database.execute(SQL["begin"], ("acct_a",))
+        async with database.transaction() as late:
+            midnight = "timestamptz 'epoch' + %s * interval '1 second'"
+            await late.execute(f"SELECT attributed_await('{{acct_a}}', {midnight})", (MIDNIGHT,))
+            assert not await build(database)  # a batch has a row of it
+        async with database.transaction() as builder:
+            while await build(builder):
+                pass
+            await made(database, of(2), at=MIDNIGHT + DAY)
+            latecomer = asyncio.create_task(made(database, of(3), at=MIDNIGHT + DAY - 2))
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            while await database.fetch_one(waiting) == (0,):
+                assert not latecomer.done()
+                await asyncio.sleep(0.01)
+        await latecomer
+        assert await sums(database, "run") == {(1, "r/1"): 3, (3, "r/1"): 2, (24, "r/1"): 2}
+        assert (await verify(database)).faults == []
 
 
 async def test_a_day_of_now_is_not_over(database_url: str) -> None:
@@ -222,4 +263,5 @@ async def test_a_day_of_now_is_not_over(database_url: str) -> None:
         await open_account(database, 10_000)
         ((now,),) = await database.fetch_all("SELECT extract(epoch FROM now())::float8")
         await made(database, of(1), at=now)
-        assert await build_days(database) == 0
+        await build_all(database)
+        assert (await sums(database, "run")).keys() == {(1, "r/1")}
