@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from loadtests.simulator.ask import TOKEN_CHARS, Ask, Tool, tokens_of
-from loadtests.simulator.directives import Directive, UsageSpec
+from loadtests.simulator.directives import CallSpec, Directive, UsageSpec
 
 MAX_DEPTH: Final = 8
 
@@ -222,7 +222,7 @@ def _calls(ask: Ask, directive: Directive, digest: str) -> tuple[Call, ...]:
     wish = directive.tool_calls
     if isinstance(wish, list):
         return tuple(
-            _call(digest, number, spec.name, spec.arguments, spec.id)
+            _call(digest, number, spec.name, _arguments(spec), spec.id)
             for number, spec in enumerate(wish)
         )
     if wish is not None:
@@ -240,6 +240,14 @@ def _calls(ask: Ask, directive: Directive, digest: str) -> tuple[Call, ...]:
         _call(digest, n, tool.name, msgspec.json.encode(example_for(tool.schema, words)).decode())
         for n, tool in enumerate(called)
     )
+
+
+def _arguments(spec: CallSpec) -> dict[str, Any] | str:
+    stated = spec.arguments
+    if isinstance(stated, str):
+        return stated
+    grown = {name: f"{stated.get(name, '')}{filler_text(n)}" for name, n in spec.chars.items()}
+    return {**stated, **grown}
 
 
 LOOKUP_SCHEMA: Final = b'{"type":"object","properties":{"query":{"type":"string"}}}'

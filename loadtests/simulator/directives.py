@@ -53,10 +53,14 @@ class UsageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class CallSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One tool call to make; `arguments` as a string goes out as it is, even when not JSON."""
+    """One tool call to make; `arguments` as a string goes out as it is, even when not JSON.
+
+    `chars`: members of the arguments that end with so many characters of plain words.
+    """
 
     name: str
     arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
+    chars: dict[str, Count] = {}
     id: str | None = None
 
 
@@ -186,8 +190,8 @@ def _check_headers(directive: Directive) -> None:
 
 
 def from_text(text: str) -> tuple[Layer | None, str]:
-    """Take the directive out of a message text: (the layer or None, the text without it)."""
-    start = text.find(TEXT_MARK)
+    """Take the last directive out of a message text: (the layer or None, the text without it)."""
+    start = text.rfind(TEXT_MARK)
     if start < 0:
         return None, text
     try:

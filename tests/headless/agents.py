@@ -61,6 +61,7 @@ class Agent:
     # Requests that no provider knows either: `HEAD /`, which opens a connection ahead of need.
     unknown_paths: int = 0
     again: Sequence[str] = ()  # goes on with the last conversation; empty: it cannot by a command
+    compaction: str = ""  # the prompt by which it replaces its conversation by a summary of it
 
     def reads(self, path: Path) -> dict[str, Any]:
         """What the model answers first, which reads a file; empty where the agent does that."""
@@ -76,8 +77,20 @@ class Agent:
             return _call(self.write, cmd=f"printf %s '{text}' > {path}")
         if not self.write:
             return {"text": f"{path.name}\n```\n{text}\n```\n"}
-        content = "new_text" if self.client == "cline" else "content"
-        return _call(self.write, **{self.path: str(path), content: text})
+        return _call(self.write, **{self.path: str(path), self.content: text})
+
+    def writes_much(self, path: Path, characters: int) -> dict[str, Any]:
+        """The model's call with arguments of so many characters, which writes a file of them."""
+        if self.client == "codex":  # no command is so long: it is answered with a failure
+            given, name = {"cmd": ": "}, "cmd"
+        else:
+            given, name = {self.path: str(path), self.content: ""}, self.content
+        return {"name": self.write, "arguments": given, "chars": {name: characters}}
+
+    @property
+    def content(self) -> str:
+        """The argument with a file's content."""
+        return "new_text" if self.client == "cline" else "content"
 
 
 def _call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -98,6 +111,7 @@ AGENTS = (
             *("claude", "--continue", "--allowedTools", "Read,Write"),
             *("--permission-mode", "acceptEdits", "-p"),
         ),
+        compaction="/compact Say what was read.",
     ),
     Agent(
         "codex",

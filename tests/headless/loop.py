@@ -1,12 +1,14 @@
 """A long conversation of each agent, and how much of it a provider's cache can find again.
 
 Each turn reads two files at once. Both have the calls of the next turn, since some agents send
-results in the order in which they came. In the middle the model falls silent, the agent is
-interrupted as by Ctrl-C, and goes on with a new prompt in a new process, where a command of it can.
-With `is_asked` each turn is a question's, in a process of its own, as in a session with a person,
-and nothing is interrupted.
+results in the order in which they came. The second turn also writes a file, by a call whose
+arguments have 220 KB. In the middle the model falls silent, the agent is interrupted as by Ctrl-C,
+compacts its conversation, and goes on with a new prompt in a new process, where a command of it
+can. With `is_asked` each turn is a question's, in a process of its own, as in a session with a
+person, and nothing is interrupted.
 
-`Identical` is the share of each prompt that the next one begins with, as the upstream was sent it;
+`Identical` is the share of each prompt that the next one begins with, as the upstream was sent it,
+but that a compaction begins another conversation;
 `By marks` is the share of what could be found again that marks of the cache find, for upstreams
 that need them. Both count requests with tools, so that titles and summaries are left out.
 """
@@ -17,7 +19,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,8 @@ TURNS_MAX = 40
 NOTES = "".join(f"Line {number} of the notes says nothing new.\n" for number in range(30))
 SILENCE = {"text": "Let me think about it.", "pause": 2}
 DONE = {"text": "That is all."}
+SUMMARY = {"text": "Notes were read, which say nothing new."}
+LARGE_TURN, LARGE_CHARACTERS = 1, 220_000
 
 
 def ways_of(agent: Agent) -> tuple[str, ...]:
@@ -55,13 +59,18 @@ class Loop:
         environ, (account, key) = set_up(h, agent, way, place, packages)
         before = refusals_of(h)
         h.upstream.reset()
-        faults, runs = [], 0
+        faults, runs, compacted, compactions = [], 0, 0, 0
         for runs, (prompt, is_silent) in enumerate(self._prompts(agent, place / "work"), 1):
+            preceding = len(_bodies(h))
             fault = self._run(h, agent, environ, place / "work", prompt, runs > 1, is_silent)
             faults += [f"run {runs}: {fault}"] if fault else []
-        bodies = [json.loads(one["body"]) for one in h.upstream.requests(1000) if one["body"]]
-        bodies = [one for one in bodies if one.get("tools")]
-        if len(bodies) <= self.turns:
+            if agent.compaction and prompt.startswith(agent.compaction):
+                compacted = len(_bodies(h))
+                compactions = compacted - preceding
+        bodies = _bodies(h)
+        if not any(len(json.dumps(one)) > LARGE_CHARACTERS for one in bodies):
+            faults.append("no call of large arguments was sent again")
+        if len(bodies) - compactions <= self.turns:
             faults.append(f"{len(bodies)} requests with tools")
         if way != DIRECT:
             rows = Client(h.gateway.url, key).get("/v1/logs?limit=100").json["data"]
@@ -74,7 +83,7 @@ class Loop:
             faults += faults_of(rows, h.gw("account", "show", account), refused, ended)
         is_marked = any("cache_control" in json.dumps(one) for one in bodies)
         hits = f"{hits_by_marks(bodies):.1%}" if is_marked else ""
-        same = f"{identical_share(bodies):.1%}"
+        same = f"{identical_share((bodies[:compacted], bodies[compacted:])):.1%}"
         result = "; ".join(faults) or "ok"
         return f"| {agent.client} | {way} | {len(bodies)} | {same} | {hits} | {result} |"
 
@@ -85,16 +94,25 @@ class Loop:
         if can_go_on:
             starts |= set(range(self.turns)) if self.is_requested else {self.turns // 2}
         for turn in range(self.turns):
-            following: Mapping[str, Any] = self._calls(agent, work, turn + 1)
-            if turn + 1 in starts:
-                following = DONE if self.is_requested else SILENCE
-            step = f"[[sim {json.dumps(following)}]]\n"
-            (work / f"step-{turn}.txt").write_text(step, encoding="utf-8")
-            (work / f"notes-{turn}.txt").write_text(step + NOTES, encoding="utf-8")
+            self._write_files(agent, work, turn, starts)
         for start in sorted(starts):
+            if start and agent.compaction and not self.is_requested:
+                for name in ("notes", "step"):  # some of what was read is read again by itself
+                    for turn in range(start):
+                        (work / f"{name}-{turn}.txt").write_text(NOTES, encoding="utf-8")
+                yield f"{agent.compaction} [[sim {json.dumps(SUMMARY)}]]", False
             calls = json.dumps(self._calls(agent, work, start))
             is_last = start == max(starts)
             yield f"Read on from {start}. [[sim {calls}]]", not (is_last or self.is_requested)
+
+    def _write_files(self, agent: Agent, work: Path, turn: int, starts: Collection[int]) -> None:
+        """Write the two files of a turn, with what the model calls next."""
+        following: Mapping[str, Any] = self._calls(agent, work, turn + 1)
+        if turn + 1 in starts:
+            following = DONE if self.is_requested else SILENCE
+        step = f"[[sim {json.dumps(following)}]]\n"
+        (work / f"step-{turn}.txt").write_text(step, encoding="utf-8")
+        (work / f"notes-{turn}.txt").write_text(step + NOTES, encoding="utf-8")
 
     def _calls(self, agent: Agent, work: Path, turn: int) -> Mapping[str, Any]:
         if turn == self.turns:
@@ -102,7 +120,10 @@ class Loop:
         notes, step = (
             agent.reads(work / f"{name}.txt") for name in (f"notes-{turn}", f"step-{turn}")
         )
-        return {"tool_calls": notes["tool_calls"] + step["tool_calls"]}
+        calls = notes["tool_calls"] + step["tool_calls"]
+        if turn == LARGE_TURN:
+            calls.insert(0, agent.writes_much(work / "large.txt", LARGE_CHARACTERS))
+        return {"tool_calls": calls}
 
     def _run(
         self,
@@ -150,3 +171,9 @@ class Loop:
                     print(one["body"][-1500:], file=sys.stderr)
                 print(printed.read_text("utf-8", "replace")[-3000:], file=sys.stderr)
         return f"it ended with {code}" if code != 0 and not is_silent else ""
+
+
+def _bodies(h: Deployment) -> list[dict[str, Any]]:
+    """The requests with tools that the upstream was sent, in order."""
+    bodies = [json.loads(one["body"]) for one in h.upstream.requests(1000) if one["body"]]
+    return [one for one in bodies if one.get("tools")]

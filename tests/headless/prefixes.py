@@ -29,10 +29,11 @@ def blocks_of(body: dict[str, Any]) -> list[tuple[str, bool]]:
     return [_unmarked(part) for part in parts]
 
 
-def identical_share(bodies: Sequence[dict[str, Any]]) -> float:
+def identical_share(conversations: Sequence[Sequence[dict[str, Any]]]) -> float:
     """The share of each prompt that is the beginning of the next one, byte for byte."""
-    prompts = ["\n".join(text for text, _ in blocks_of(body)) for body in bodies]
-    pairs = list(pairwise(prompts))
+    pairs: list[tuple[str, str]] = []
+    for bodies in conversations:
+        pairs += pairwise("\n".join(text for text, _ in blocks_of(body)) for body in bodies)
     same = sum(_common(*pair) for pair in pairs)
     return same / (sum(len(before) for before, _ in pairs) or 1)
 
