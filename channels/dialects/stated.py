@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Raw
@@ -9,6 +10,18 @@ from msgspec import Raw
 from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.meter import fit_name
 from channels.errors import UpstreamMalformed
+
+# The beginning of a list of objects, within its first bytes.
+_ENTRIES = re.compile(rb"\[\s*\{")
+_HEAD_BYTES = 64
+
+
+def has_entries(raw: Raw) -> bool:
+    """Whether this is a list of objects that is not empty, without decoding it.
+
+    Every request has something to respond to, so an empty list is no response.
+    """
+    return _ENTRIES.match(bytes(memoryview(raw)[:_HEAD_BYTES])) is not None
 
 
 def object_of(value: object) -> Mapping[str, object]:

@@ -178,7 +178,7 @@ def read_response(body: bytes) -> DecisionResponse:
         response = _RESPONSE.decode(body)
     except UNREADABLE as error:
         raise UpstreamMalformed(f"decisions that cannot be read: {error}") from error
-    if bytes(response.answers)[:1] != b"[":
+    if not stated.has_entries(response.answers):
         return DecisionResponse(
             error=stated.error_of(response.error, lacking="decisions without answers")
         )

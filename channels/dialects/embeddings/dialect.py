@@ -146,7 +146,7 @@ def read_response(body: bytes) -> EmbeddingResponse:
         response = _RESPONSE.decode(body)
     except UNREADABLE as error:
         raise UpstreamMalformed(f"embeddings that cannot be read: {error}") from error
-    if bytes(response.data)[:1] != b"[":
+    if not stated.has_entries(response.data):
         return failed(response.error)
     usage = stated.members_of(response.usage)
     tokens = (count_of(usage.get(name)) for name in ("prompt_tokens", "total_tokens"))

@@ -101,6 +101,6 @@ def failure_in(body: bytes) -> str | None:
         response = _RESPONSE.decode(body)
     except UNREADABLE as error:
         raise UpstreamMalformed(f"a moderation that cannot be read: {error}") from error
-    if bytes(response.results)[:1] == b"[":
+    if stated.has_entries(response.results):
         return None
     return stated.error_of(response.error, lacking="a moderation without results")

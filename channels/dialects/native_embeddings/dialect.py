@@ -153,7 +153,7 @@ def read_response(body: bytes) -> EmbeddingResponse:
         response = _RESPONSE.decode(body)
     except UNREADABLE as error:
         raise UpstreamMalformed(f"embeddings that cannot be read: {error}") from error
-    if bytes(response.embedding)[:1] != b"{" and bytes(response.embeddings)[:1] != b"[":
+    if bytes(response.embedding)[:1] != b"{" and not stated.has_entries(response.embeddings):
         return failed(response.error)
     usage = stated.members_of(response.usage_metadata)
     return EmbeddingResponse(tokens=count_of(usage.get("promptTokenCount")))

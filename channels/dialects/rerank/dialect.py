@@ -125,7 +125,7 @@ def read_response(body: bytes) -> RerankResponse:
         response = _RESPONSE.decode(body)
     except UNREADABLE as error:
         raise UpstreamMalformed(f"a rerank answer that cannot be read: {error}") from error
-    if bytes(response.results)[:1] != b"[" and bytes(response.data)[:1] != b"[":
+    if not (stated.has_entries(response.results) or stated.has_entries(response.data)):
         return RerankResponse(
             error=stated.error_of(response.error, lacking="a rerank answer without results")
         )

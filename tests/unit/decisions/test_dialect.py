@@ -66,10 +66,10 @@ def test_bad_member_is_named(members: dict[str, Any], param: str) -> None:
 
 
 def test_tokens_are_those_that_the_response_states() -> None:
-    whole = {"answers": [], "model": "x", "usage": {"input_tokens": 7, "output_tokens": 9}}
+    whole = {"answers": [{}], "model": "x", "usage": {"input_tokens": 7, "output_tokens": 9}}
     read = decisions.read_response(json.dumps(whole).encode())
     assert (read.tokens, read.model, read.error) == (7, "x", None)
-    assert decisions.read_response(b'{"answers": [], "usage": null}').tokens is None
+    assert decisions.read_response(b'{"answers": [{}], "usage": null}').tokens is None
     assert decisions.read_response(b'{"error": {"message": "why"}}').error == "why"
     for body in (b"{}", b"[]", b"", b'{"answers": {}}'):
         with pytest.raises(UpstreamMalformed):

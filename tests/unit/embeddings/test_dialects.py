@@ -85,7 +85,7 @@ STATED = [
 
 @each("usage, tokens", STATED)
 def test_tokens_are_those_that_the_response_states(usage: Any, tokens: int | None) -> None:
-    read = embeddings.read_response(written(data=[], usage=usage, model="x"))
+    read = embeddings.read_response(written(data=[{}], usage=usage, model="x"))
     assert (read.tokens, read.model, read.error) == (tokens, "x", None)
 
 
