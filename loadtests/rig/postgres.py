@@ -67,6 +67,10 @@ class PostgresForTests:
         finally:
             self._run("ALTER DATABASE {} ALLOW_CONNECTIONS true", name)
 
+    def change(self, url: str, statement: str) -> None:
+        """Run a statement on a database, which stands in it as `{}`."""
+        self._run(statement, urlsplit(url).path.removeprefix("/"))
+
     def close(self) -> None:
         """Give up the connection of its own."""
         self._admin.close()

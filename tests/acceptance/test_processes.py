@@ -19,6 +19,7 @@ from loadtests.rig.async_connection import chat
 from loadtests.rig.client import outcome
 from loadtests.rig.deployment import Deployment, deployment, model, shared_deployment
 from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.refusals import rights_revoked
 from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.tenants import Tenant
@@ -55,7 +56,7 @@ def readiness(h: Deployment) -> int:
     return Admin(h.gateway.admin_url).get("/readyz").status
 
 
-def test_gateway_without_its_recorder_serves_and_says_so(
+def test_gateway_says_that_it_has_no_recorder_and_what_the_database_refuses(
     postgres: PostgresForTests, tmp_path: Path
 ) -> None:
     (tmp_path / "var").mkdir()
@@ -68,6 +69,13 @@ def test_gateway_without_its_recorder_serves_and_says_so(
         )
         assert h.client.chat().status == 200
         assert set(h.metrics("gw_recorder_up").values()) == {0.0}
+
+        def told() -> str | None:
+            reply = Admin(h.gateway.admin_url).get("/readyz")
+            return reply.json.get("database") if reply.status == 503 else None
+
+        with rights_revoked(tmp_path, url):  # of any process
+            assert until(told, what="a word on the database") == "refuses with 42501"
 
 
 def calls_by_process(h: Deployment) -> dict[str, float]:
