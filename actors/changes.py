@@ -89,13 +89,18 @@ class ChangeFeed:
             except StoreError as error:  # the asking process times out
                 self._log.warning("question_unanswered", error=str(error))
 
+    async def send(self, change: str) -> None:
+        """Send a change that is in no row to every gateway, including this one, after all that were
+        committed before. Raises StoreUnavailable.
+        """
+        await self._database.fetch_one(SQL["send"], (change,))
+
     async def send_echo(self) -> None:
         """Send an echo, which returns after all earlier changes; called every second.
 
         Raises StoreUnavailable.
         """
-        echo = f"{ECHO} {self._identity.id} {self._clock.monotonic()!r}"
-        await self._database.fetch_one(SQL["send"], (echo,))
+        await self.send(f"{ECHO} {self._identity.id} {self._clock.monotonic()!r}")
 
     def _take(self, payload: str) -> None:
         kind, _, rest = payload.partition(" ")

@@ -203,6 +203,7 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         jobs_changed=memory.jobs_changed,
         webhooks=memory.webhooks,
         channel_changed=orders.note_change,
+        served=lambda told: memory.served_models.heard(told, clock.monotonic()),
     )
     feed = ChangeFeed(
         database=database,
@@ -228,7 +229,10 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         live=memory.live,
         clock=clock,
         metrics=metrics,
-        chores=(feed.send_echo, last_use.write, forget_idle, expired_keys.forget),
+        chores=(
+            *(feed.send_echo, last_use.write, forget_idle, expired_keys.forget),
+            partial(memory.served_models.share, feed.send),
+        ),
         called_back=ledger.neighbours.called_back,
     )
     await heartbeat.beat()
@@ -331,6 +335,7 @@ def make_endpoints(
             response_bytes_max=config.max_body_bytes,
             offload=offload,
             precharge=config.precharge,
+            served_models=memory.served_models,
             metrics=metrics,
         ),
         media=media,

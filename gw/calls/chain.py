@@ -8,7 +8,6 @@ the request asks for, its channels lack a built-in tool, or its translation drop
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import quote
 
@@ -24,12 +23,6 @@ from gw.errors import GatewayError
 HEADER = "X-Gateway-Model"
 # Members of a skipped model in the warning, whose length they bound; the row has all of them.
 NAMED_MAX = 8
-
-# How long a conversation stays with a model other than the first, from its last call.
-SECONDS = 3600.0
-# Conversations remembered, at some 300 bytes each. Beyond it the one called longest ago is
-# forgotten, which begins at the first model again.
-CONVERSATIONS_MAX = 32_768
 
 
 class Step(Struct, eq=False):
@@ -116,34 +109,3 @@ def lost_of(error: GatewayError) -> Sequence[str]:
 def _shown(model_id: str) -> str:
     """Return a model's id for a header, which is printable ASCII: others are percent-encoded."""
     return model_id if model_id.isascii() else quote(model_id, safe=" /:@")
-
-
-class ServedModels:
-    """Which model of a chain serves a conversation that the first one does not.
-
-    One per process: another process learns it from the conversation's next call there.
-    """
-
-    def __init__(self) -> None:
-        self._served: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
-
-    def __len__(self) -> int:
-        """Return the number of conversations remembered."""
-        return len(self._served)
-
-    def order(self, model: ModelSpec, pin: str, now: float) -> tuple[ModelSpec, ...]:
-        """Return a chain's models, that of the conversation `pin` first; `now` in monotonic s."""
-        served, until = self._served.get((model.id, pin), ("", 0.0))
-        if until <= now:
-            return model.chain
-        return tuple(sorted(model.chain, key=lambda one: one.id != served))
-
-    def keep(self, model: ModelSpec, pin: str, served: str, now: float) -> None:
-        """Keep the model that has served a conversation."""
-        key = (model.id, pin)
-        self._served.pop(key, None)
-        if served == model.chain[0].id:
-            return
-        self._served[key] = (served, now + SECONDS)
-        if len(self._served) > CONVERSATIONS_MAX:
-            self._served.popitem(last=False)

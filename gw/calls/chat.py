@@ -28,13 +28,13 @@ from gw.calls.attempts import Attempts
 from gw.calls.billable import choices_of
 from gw.calls.builtin_tools import channels_for
 from gw.calls.call import ResponseWriter
-from gw.calls.chain import ServedModels
 from gw.calls.chat_request import ChatCall
 from gw.calls.chat_upstream import ChatUpstream, CompleteResponse
 from gw.calls.counting import TokenCounter
 from gw.calls.data_demand import refuse_unkept
 from gw.calls.keep_alive import EarlyHead, KeepAlives, sign_of_life
 from gw.calls.relay import Relay, StreamedResponse
+from gw.calls.served_models import ServedModels
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.token_bill import TokenBill, estimate
 from gw.config.config import Precharge
@@ -61,6 +61,7 @@ class ChatCalls:
         response_bytes_max: int,
         offload: OffloadPool,
         precharge: Precharge,
+        served_models: ServedModels,
         metrics: Metrics,
     ) -> None:
         self._billing = billing
@@ -77,7 +78,7 @@ class ChatCalls:
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
         self._keep_alives = KeepAlives()
-        self.served_models = ServedModels()
+        self.served_models = served_models
         self.counter = TokenCounter(channels=channels, http=http, current=current, clock=clock)
 
     def serving(self, model: ModelSpec) -> list[str]:

@@ -28,6 +28,7 @@ from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from actors.webhooks.nudges import Nudges
 from channels.open_files import OpenFiles
+from gw.calls.served_models import ServedModels
 from gw.config.config import Config
 from gw.config.live import LiveConfig
 from gw.http.drain import RequestsInFlight
@@ -53,6 +54,7 @@ class Memory:
     live: LiveCalls
     jobs_changed: asyncio.Event  # a job was, or may have been, accepted
     webhooks: Nudges  # of what sends events
+    served_models: ServedModels  # of conversations with chains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,6 +129,7 @@ def make_process(
             live=LiveCalls(),
             jobs_changed=asyncio.Event(),
             webhooks=Nudges(),
+            served_models=ServedModels(),
         ),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from actors.limits.limiter import Limiter
 from actors.webhooks.nudges import Nudges
+from gw.calls import served_models
 from gw.keys.cache import KeyCache
 
 
@@ -21,8 +22,10 @@ class Pushes:
         jobs_changed: asyncio.Event,
         webhooks: Nudges,
         channel_changed: Callable[[str], None] = lambda channel_id: None,
+        served: Callable[[str], None] = lambda told: None,
     ) -> None:
         self._channel_changed = channel_changed
+        self._served = served
         self._keys = keys
         self._limiter = limiter
         self._jobs_changed = jobs_changed
@@ -30,7 +33,7 @@ class Pushes:
 
     def take_push(self, payload: str) -> None:
         """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`,
-        `webhook:<id>`, `event:`."""
+        `webhook:<id>`, `event:`, `served:…` (`gw/calls/served_models.py`)."""
         kind, _, name = payload.partition(":")
         if kind == "job":
             self._jobs_changed.set()
@@ -43,6 +46,9 @@ class Pushes:
             return
         if kind == "channel":
             self._channel_changed(name)
+            return
+        if kind == served_models.KIND:
+            self._served(name)
             return
         self._keys.invalidate(payload)
         if kind == "account":  # perhaps its limits changed

@@ -9,12 +9,16 @@ import pytest
 from anthropic import Anthropic
 from openai import OpenAI
 
+from actors.changes import CHANGES_CHANNEL, SQL, heard_by_all
+from actors.store.database import Database
+from gw.calls.served_models import KIND, ServedModels
 from loadtests.rig.async_connection import chat
 from loadtests.rig.deployment import Deployment, channel, deployment, model
 from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from tests.support.aio import eventually, run
 from tests.support.rows import each
+from tests.support.specs import make_model
 
 DEAR = {"input": "5", "output": "20"}
 SETTINGS: dict[str, Any] = {
@@ -226,6 +230,42 @@ def test_conversation_stays_with_the_model_that_served_it(h: Deployment) -> None
     # And goes on elsewhere where that one fails.
     h.upstream.fault("claude", status=500, times=1)
     assert [served(**named), served(**named)] == ["gpt", "gpt"]
+
+
+def test_every_process_learns_which_model_serves_a_conversation(h: Deployment) -> None:
+    """By what one sends over the database when that changes."""
+    tenant = h.tenant()
+    best = make_model(id="best", chain=(make_model(id="gpt"), make_model(id="claude")))
+    pins = {name: f"{tenant.account}/{name}" for name in ("conversation-2", "conversation-3")}
+    other = ServedModels()
+
+    async def main() -> None:
+        def take(change: str) -> None:
+            kind, _, told = change.partition(":")
+            if kind == KIND:
+                other.heard(told, 0.0)
+
+        async def send(change: str) -> None:
+            await database.fetch_one(SQL["send"], (change,))
+
+        def known_there() -> str:
+            return other.order(best, pins["conversation-2"], 1.0)[0].id
+
+        def served(name: str) -> str:
+            reply = tenant.client.chat(headers={"session_id": name}, model="best")
+            return reply.headers["x-gateway-model"]
+
+        async with Database(h.settings["database_url"]) as database:
+            await database.listen(CHANGES_CHANNEL, take, lambda: None)
+            h.upstream.fault("gpt-1", status=500, times=1)
+            assert served("conversation-2") == "claude"
+            await eventually(lambda: known_there() == "claude", what="the other process knows it")
+            other.keep(best, pins["conversation-3"], "claude", 1.0)
+            await other.share(send)
+            assert await heard_by_all(database, token="served")
+            assert served("conversation-3") == "claude"
+
+    run(main())
 
 
 def test_key_needs_the_chain_and_none_of_its_models(h: Deployment) -> None:

@@ -990,6 +990,22 @@ MUTATIONS = (
         SIMULATION,
     ),
     Mutation(
+        "model-of-a-conversation-unheard",
+        "gw",
+        "served=lambda told: memory.served_models.heard(told, clock.monotonic()),",
+        "served=lambda told: None,",
+        "tests/acceptance/test_chains.py"
+        "::test_every_process_learns_which_model_serves_a_conversation",
+    ),
+    Mutation(
+        "older-word-of-a-conversation-believed",
+        "gw/calls",
+        "if name not in self._news:",
+        "if name:",
+        "tests/unit/calls/test_served_models.py"
+        "::test_processes_that_differ_agree_on_what_was_sent_last",
+    ),
+    Mutation(
         "model-that-loses-a-member-not-skipped",
         "gw/calls",
         "lost = plan.translated.report.shortened().lost",

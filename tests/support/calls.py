@@ -33,6 +33,7 @@ from gw.calls.media import Media
 from gw.calls.media_calls import JSON, Delivery, PieceCall, SubmitCall, SubmitResult
 from gw.calls.piece_upstream import PieceUpstream
 from gw.calls.request import PieceRequest
+from gw.calls.served_models import ServedModels
 from gw.calls.settlement import Billing
 from gw.calls.stream_events import Framing, SseFraming
 from gw.config.config import Precharge
@@ -107,6 +108,7 @@ def use_cases(
         response_bytes_max=RESPONSE_BYTES_MAX,
         offload=offload,
         precharge=precharge,
+        served_models=ServedModels(),
         metrics=metrics,
     )
     upstream = PieceUpstream(

@@ -1,4 +1,4 @@
-"""Which candidates of a chain are leased, and how long a conversation stays with a model."""
+"""Which candidates of a chain are leased, and what is said of those that are not."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,8 +8,7 @@ import pytest
 from actors.failover import Failover, FailoverExhausted
 from actors.routing import Candidate
 from channels.errors import UpstreamUnreachable
-from gw.calls import chain
-from gw.calls.chain import Chain, ServedModels
+from gw.calls.chain import Chain
 from tests.support.logs import ExpectLog
 from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
@@ -91,35 +90,7 @@ async def test_trial_is_of_the_same_model(expect_log: ExpectLog) -> None:
             assert (leased(failover), failover.is_trial) == (expected, expected == "A3")
 
 
-A, B = make_model("a", id="A"), make_model("b", id="B")
-BEST = make_model(id="best", chain=(A, B))
-
-
-def order_of(served: ServedModels, now: float, pin: str = "p") -> list[str]:
-    return [one.id for one in served.order(BEST, pin, now)]
-
-
-def test_conversation_stays_until_an_hour_after_its_last_call() -> None:
-    served = ServedModels()
-    assert order_of(served, 0.0) == ["A", "B"]
-    served.keep(BEST, "p", "A", 0.0)
-    assert len(served) == 0
-    served.keep(BEST, "p", "B", 0.0)
-    assert order_of(served, 3599.0) == ["B", "A"]
-    assert order_of(served, 3600.0) == ["A", "B"]
-    assert order_of(served, 1.0, "another") == ["A", "B"]
-    served.keep(BEST, "p", "B", 3000.0)
-    assert order_of(served, 6000.0) == ["B", "A"]
-    served.keep(BEST, "p", "A", 6000.0)
-    assert order_of(served, 6001.0) == ["A", "B"]
-
-
-def test_conversations_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "CONVERSATIONS_MAX", 2)
-    served = ServedModels()
-    for pin in ("p", "q", "p", "r"):
-        served.keep(BEST, pin, "B", 0.0)
-    assert [order_of(served, 1.0, pin)[0] for pin in "pqr"] == ["B", "A", "B"]
+BEST = make_model(id="best")
 
 
 def test_warning_names_the_skipped_and_is_ascii_and_short() -> None:
