@@ -23,8 +23,11 @@ Row = tuple[Any, ...]
 
 # How long after the server's own limit the connection is given up.
 GRACE_SECONDS = 2.0
+# `jit`: it compiles a statement of which the planner expects too many rows, such as a summary by
+# groups, for longer than that takes.
 SETTINGS = (
-    "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'"
+    "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {};"
+    " SET timezone = 'UTC'; SET jit = off"
 )
 IDLE_IN_TRANSACTION_MS = 60_000
 

@@ -36,7 +36,6 @@ SETTINGS = {
     "shared_buffers": "128MB",
     "fsync": "on",
     "synchronous_commit": "on",  # a settled call stays settled
-    "jit": "off",  # costs more than it saves with short statements
     "timezone": "UTC",
     "log_timezone": "UTC",
     # Statements and rows contain customers' data, so the log only has the error.

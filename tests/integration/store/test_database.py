@@ -487,6 +487,14 @@ async def test_cancellation_during_commit_waits_for_the_commit(empty_url: str) -
         assert repr(database) == "<Database up 1 open 1 idle>"
 
 
+async def test_no_statement_is_compiled_by_a_server_that_would(empty_url: str) -> None:
+    async with Database(empty_url) as database:
+        alter = "'ALTER DATABASE %I SET jit = on', current_database()"
+        await database.execute(f"DO $$ BEGIN EXECUTE format({alter}); END $$")
+    async with Database(empty_url) as database:
+        assert await database.fetch_one("SHOW jit") == ("off",)
+
+
 async def test_session_keeps_one_connection_through_errors(empty_url: str) -> None:
     async with opened(empty_url) as database:
         session = await database.session()
