@@ -103,6 +103,8 @@ def test_what_a_call_costs_is_counted_refused_and_shown_everywhere(
     assert "Latest refusals" in operator.text
     assert f'/calls/{h.row(refused.trace)["id"]}"' in operator.page
     assert "eve" in operator.text
+    places = [operator.page.index(f'{page}/{one}"') for one in made.values()]
+    assert min(places) == places[0]  # the fullest first, though it is the oldest
     assert operator.get(f"{page}/{made['every_user']}").status_code == 200
     assert "ann" in operator.text
     h.gw("budget", "delete", made["account"])

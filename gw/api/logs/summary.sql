@@ -42,33 +42,35 @@ HAVING sum(requests) <> 0{rows}
     SELECT name, total_of(requests) AS requests, total_of(cost) AS cost, total_of(input) AS input,
         total_of(output) AS output, total_of(cached) AS cached
     FROM member WHERE name IS NOT NULL GROUP BY 1 HAVING total_of(requests) <> 0
-), every AS (
-    SELECT sum(requests) AS requests, sum(cost) AS cost, sum(input) AS input, sum(output) AS output, sum(cached) AS cached
+), known AS MATERIALIZED (
+    SELECT count(*) AS groups, coalesce(total_of(requests), 0) AS requests, coalesce(total_of(cost), 0) AS cost,
+        coalesce(total_of(input), 0) AS input, coalesce(total_of(output), 0) AS output, coalesce(total_of(cached), 0) AS cached
+    FROM grouped
+), every AS MATERIALIZED (
+    SELECT sum(requests)::bigint AS requests, sum(cost)::bigint AS cost, sum(input)::bigint AS input,
+        sum(output)::bigint AS output, sum(cached)::bigint AS cached
     FROM whole
-), lacking AS (
-    SELECT NULL::text AS name, w.requests - g.requests AS requests, w.cost - g.cost AS cost, w.input - g.input AS input,
-        w.output - g.output AS output, w.cached - g.cached AS cached
-    FROM every w,
-        (SELECT coalesce(sum(requests), 0) AS requests, coalesce(sum(cost), 0) AS cost, coalesce(sum(input), 0) AS input,
-             coalesce(sum(output), 0) AS output, coalesce(sum(cached), 0) AS cached FROM grouped) g
-    WHERE w.requests <> g.requests
-), named AS (
-    SELECT * FROM grouped UNION ALL SELECT * FROM lacking
 ), largest AS MATERIALIZED (
-    SELECT * FROM named ORDER BY cost DESC, requests DESC, name COLLATE "C" NULLS LAST LIMIT %(most)s
+    SELECT * FROM (
+        SELECT * FROM grouped
+        UNION ALL
+        SELECT NULL, e.requests - k.requests, e.cost - k.cost, e.input - k.input, e.output - k.output, e.cached - k.cached
+        FROM every e, known k WHERE e.requests <> k.requests
+    ) named
+    ORDER BY cost DESC, requests DESC, name COLLATE "C" NULLS LAST LIMIT %(most)s
 )
 
 -- rows --
 -- The rows of `groups`.
 UNION ALL
-SELECT 'group', name, requests::bigint, cost, input::bigint, output::bigint, cached::bigint FROM largest
+SELECT 'group', name, requests, cost, input, output, cached FROM largest
 UNION ALL
-SELECT 'rest', ((SELECT count(*) FROM named) - %(most)s)::text, (w.requests - l.requests)::bigint, w.cost - l.cost,
-    (w.input - l.input)::bigint, (w.output - l.output)::bigint, (w.cached - l.cached)::bigint
-FROM every w,
-    (SELECT sum(requests) AS requests, sum(cost) AS cost, sum(input) AS input, sum(output) AS output, sum(cached) AS cached
-     FROM largest) l
-WHERE (SELECT count(*) FROM named) > %(most)s
+SELECT 'rest', (k.groups + (e.requests <> k.requests)::integer - %(most)s)::text, e.requests - l.requests, e.cost - l.cost,
+    e.input - l.input, e.output - l.output, e.cached - l.cached
+FROM every e, known k,
+    (SELECT sum(requests)::bigint AS requests, sum(cost)::bigint AS cost, sum(input)::bigint AS input,
+         sum(output)::bigint AS output, sum(cached)::bigint AS cached FROM largest) l
+WHERE k.groups + (e.requests <> k.requests)::integer > %(most)s
 
 -- of_rows --
 -- Members by what every row has.
