@@ -6,12 +6,16 @@ from collections.abc import Mapping
 
 from metrics.families import Families
 
+OUTCOMES = ("kept", "retried", "failed", "left")
+
 
 class MediaStoreMetrics:
     """Attempts by outcome, and the bytes fetched."""
 
     def __init__(self, make: Families) -> None:
         self._copies = make.counter("gw_media_copies_total")
+        for outcome in OUTCOMES:
+            self._copies[(outcome,)].value = 0  # a rate needs the 0 before the first
         self._bytes = make.counter("gw_media_copy_bytes_total")[()]
 
     def copied(self, outcome: str) -> None:

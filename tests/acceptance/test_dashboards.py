@@ -181,8 +181,6 @@ RIGHTLY_EMPTY = {
     "gw_actor_restarts_total": "no actor dies",
     "gw_calls_shed_total": "there is no overload",
     "gw_refusals_unrecorded_total": "no account is refused a thousand calls",
-    'gw_media_copies_total{outcome="failed"}': "every copy succeeds",
-    'gw_media_copies_total{outcome="retried"}': "every copy succeeds at once",
     'gw_task_polls_total{outcome=~"error|timeout|unreachable"}': "every poll is answered",
     'gw_calls_total{code="internal_error"}': "nothing breaks in the gateway",
     "gw_certificate_expiry_timestamp_seconds": "no certificate is served",

@@ -15,7 +15,7 @@ from channels.families import CHAT_PROTOCOLS
 from gw.errors import ERROR_TABLE
 from gw.processes.parent_metrics import FleetMetrics
 from metrics.metric_families import FIRST_BYTE_SECONDS, METRIC_FAMILIES, MetricFamily
-from metrics.prometheus import CHANNEL_STATES
+from metrics.prometheus import CHANNEL_STATES, Metrics
 from tests.support.monitoring import (
     ALERTS,
     DASHBOARDS,
@@ -221,6 +221,24 @@ HIDING = re.compile(
 @each("query", list(panel_queries()))
 def test_panel_shows_the_one_process_that_is_ill_or_full(query: Any) -> None:
     assert not HIDING.search(query.expression)
+
+
+def shown_from_the_start() -> set[str]:
+    """What a process shows before anything has happened."""
+    registry = CollectorRegistry()
+    Metrics(registry)
+    return FLEET | {sample.name for metric in registry.collect() for sample in metric.samples}
+
+
+FROM_THE_START = shown_from_the_start()
+ONE_EVENT = re.compile(r"\bincrease\((gw_\w+)[^\[]*\[\w+\]\)+ > 0")
+
+
+@each("alert", ALERTS)
+def test_alert_on_one_event_sees_the_first(alert: dict[str, Any]) -> None:
+    """A series that begins at 1 has not increased."""
+    for name in ONE_EVENT.findall(alert["expr"]):
+        assert name in FROM_THE_START or f"unless {name}" in alert["expr"]
 
 
 @each("alert", ALERTS)
