@@ -888,7 +888,7 @@ MUTATIONS = (
     Mutation(
         "node-lease-spent-twice",
         "actors",
-        "lease.used += node.amount_nano_usd\n            assert lease.sum_id is not None",
+        "lease.used += amount\n            assert lease.sum_id is not None",
         "assert lease.sum_id is not None",
         "tests/unit/wallet/test_node_leases.py::test_no_more_is_admitted_in_memory_than_is_leased",
     ),
