@@ -105,8 +105,8 @@ class Channel:
     )
     """What a client's maximum of tokens is called, however the client spells it; null: either."""
     system_turns: str = keys.key(readers.choice(registry.SYSTEM_TURNS), registry.SYSTEM_TURNS[0])
-    """chat: whether it takes instructions anywhere, or at the beginning alone, so that later ones
-    become the user's words."""
+    """chat, responses: whether it takes instructions anywhere, or at the beginning alone, so that
+    later ones become the user's words."""
     prompt_cache_key: bool = keys.key(readers.flag(), False)
     """chat, responses: it takes the conversation's name for its cache."""
     drop_billing_header: bool = keys.key(readers.flag(), False)

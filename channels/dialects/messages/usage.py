@@ -65,11 +65,12 @@ class _Counts(Struct, gc=False):
     output_tokens_details: _Thought | None = None
 
     def written_tokens(self) -> int | None:
-        """Return the tokens written to a cache: stated as a sum, or by lifetime."""
-        kept = self.cache_creation
-        if self.cache_creation_input_tokens is not None or kept is None:
-            return self.cache_creation_input_tokens
-        return (kept.ephemeral_5m_input_tokens or 0) + (kept.ephemeral_1h_input_tokens or 0)
+        """Return the tokens written to a cache: as a sum, or by lifetime, whichever is more."""
+        kept, stated = self.cache_creation, self.cache_creation_input_tokens
+        if kept is None:
+            return stated
+        found = (kept.ephemeral_5m_input_tokens or 0) + (kept.ephemeral_1h_input_tokens or 0)
+        return found if stated is None else max(stated, found)
 
 
 class _Iteration(_Counts, gc=False):

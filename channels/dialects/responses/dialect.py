@@ -41,6 +41,7 @@ DIALECT = ChatDialect(
         new_body_encoder=response_encoder.ResponsesBodyEncoder,
         keep_alive=response_encoder.KEEP_ALIVE,
     ),
+    has_system_anywhere=True,
     takes_cache_key=True,
 )
 

@@ -37,6 +37,7 @@ from channels.translation.model import (
     ToolChoice,
     ToolResult,
     Turn,
+    is_system,
 )
 
 # The end of a prompt's cached prefix: the only member of a part that both protocols share.
@@ -51,14 +52,21 @@ class ItemWriter:
     """Encodes system texts and turns of one request of the protocol `origin`, as items.
 
     A turn becomes messages, calls and results, each a separate item. Instructions within a
-    conversation keep their position, under their own role.
+    conversation keep their position, under their own role, but for an upstream that takes them at
+    the beginning alone (`has_system_first`): there they are the user's words.
     """
 
-    __slots__ = ("_items", "_limits", "_origin", "_report")
+    __slots__ = ("_has_system_first", "_items", "_limits", "_origin", "_report")
 
     def __init__(
-        self, origin: ClientProtocol, report: losses.LossReport, limits: IdentifierLimits
+        self,
+        origin: ClientProtocol,
+        report: losses.LossReport,
+        limits: IdentifierLimits,
+        *,
+        has_system_first: bool,
     ) -> None:
+        self._has_system_first = has_system_first
         self._origin = origin
         self._report = report
         self._limits = limits
@@ -94,14 +102,23 @@ class ItemWriter:
             elif isinstance(part, Text | Media):
                 written = self._content(part)
                 if written is not None:
-                    is_system = isinstance(part, Text) and part.is_system
-                    spoken.append(("developer" if is_system else "user", written))
+                    spoken.append((self._role(part), written))
             elif isinstance(part, Refusal):
                 spoken.append(("user", {"type": "input_text", "text": part.text}))
             else:
                 losses.report_part(self._origin, part, self._report)
+        if not spoken and not any(isinstance(part, ToolResult) for part in turn.parts):
+            spoken.append(("user", {"type": "input_text", "text": ""}))  # nothing could be said
         for role, parts in groupby(spoken, lambda one: one[0]):
             self._put(role, [written for _, written in parts])
+
+    def _role(self, part: Text | Media) -> str:
+        if not is_system(part):
+            return "user"
+        if self._has_system_first:
+            self._report.drop(losses.spelled(self._origin, "turn.role"))
+            return "user"
+        return "developer"
 
     def _write_assistant(self, turn: Turn) -> None:
         """Write the items of the model's turn in order: a thought precedes what it led to."""
@@ -265,13 +282,15 @@ def encode_request(
     stream: bool,
     max_tokens: int | None,
     report: losses.LossReport,
+    has_system_first: bool = False,
     cache_key: str | None = None,
 ) -> Written:
     """Return the body for the upstream.
 
+    `has_system_first` is for an upstream that takes instructions at the beginning alone.
     `cache_key`: the conversation's name beside the body, for an upstream that takes one.
     """
-    items = ItemWriter(request.origin, report, LIMITS)
+    items = ItemWriter(request.origin, report, LIMITS, has_system_first=has_system_first)
     instructions, written = items.write(request.system, request.turns)
     body: Written = {
         "model": model,

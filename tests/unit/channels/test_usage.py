@@ -244,6 +244,19 @@ def test_gemini_counts_beside_the_prompt(counts: dict[str, int], expected: Usage
     assert metered("native", stated("native", input=5, output=2, **counts)).usage == expected
 
 
+@cases("stated, written", (None, 500), (0, 500), (200, 500), (500, 500), (900, 900))
+def test_tokens_written_to_a_cache_are_at_least_those_of_each_lifetime(
+    stated: Any, written: int
+) -> None:
+    kept = {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 300}
+    counts: dict[str, Any] = {"input_tokens": 100, "output_tokens": 1, "cache_creation": kept}
+    counts["cache_creation_input_tokens"] = stated
+    meter = new_meter("messages")
+    meter.take_body(json.dumps({"content": [], "usage": counts}).encode())
+    assert meter.usage is not None
+    assert (meter.usage.input_tokens, meter.usage.cache_write_tokens) == (100 + written, written)
+
+
 def test_thinking_beyond_the_output_of_messages_lies_beside_it() -> None:
     usage = stated("messages", input=5, output=2, reasoning=9)
     assert metered("messages", usage).usage == Usage(5, 11, reasoning_tokens=9)

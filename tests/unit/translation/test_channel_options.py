@@ -31,6 +31,20 @@ def test_instructions_amid_a_conversation_become_the_users_words() -> None:
     assert dropped == ["messages.role"]
 
 
+@cases("client", "chat", "messages")
+def test_instructions_amid_a_conversation_become_the_users_words_in_items(client: Protocol) -> None:
+    for has_system_first, roles in (
+        (False, ["user", "assistant", "developer", "user"]),
+        (True, ["user", "assistant", "user"]),
+    ):
+        sent, dropped = translated(
+            client, "responses", {"messages": AMID}, has_system_first=has_system_first
+        )
+        assert sent["instructions"] == "Be brief."
+        assert [one["role"] for one in sent["input"]] == roles
+        assert dropped == (["messages.role"] if has_system_first else [])
+
+
 def test_instructions_after_a_result_follow_it() -> None:
     turns = [
         USER,
