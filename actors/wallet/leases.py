@@ -209,6 +209,20 @@ class Leases:
         lease.used += nano_usd
         return nano_usd
 
+    def absorbs(self, account_id: str) -> bool:
+        """Whether the lease of an account covers all that calls of this process take of it.
+
+        What they cost beyond their holds is then taken from no other process: this one admits so
+        much less until the ledger knows of it, which calls the leases back if they are too much.
+        """
+        lease, identity = self._leases.get(account_id), self._identity
+        return (
+            lease is not None
+            and lease.identity == identity.id
+            and lease.leased - lease.returning >= lease.used
+            and self._clock.monotonic() - identity.confirmed_at <= CONFIRMED_SECONDS
+        )
+
     def due(self, count: int) -> list[Admitted]:
         """Take at most `count` calls that were admitted `WRITE_SECONDS` ago, to be written."""
         limit = self._clock.monotonic() - WRITE_SECONDS

@@ -63,10 +63,12 @@ async def was_applied(session: Executor, process_id: str, number: int) -> bool:
 class LeasesOfProcess:
     """What a process leases of some accounts, in nano-USD, and of their nodes (`NodeRow`).
 
-    `versions` are those of the nodes, and whether runs have ceilings.
+    `called` are the accounts whose leases are called back. `versions` are those of the nodes, and
+    whether runs have ceilings.
     """
 
     amounts: dict[str, int]
+    called: Sequence[str]
     versions: dict[str, tuple[int, bool]]
     nodes: list[list[Any]]
 
@@ -80,7 +82,8 @@ async def leases_of(
     ((nodes,),) = await session.fetch_all(SQL["node_leases_of"], values)
     return LeasesOfProcess(
         amounts={**dict.fromkeys(account_ids, 0), **{row[0]: row[1] for row in rows}},
-        versions={name: (version, has_runs) for name, _, version, has_runs in rows},
+        called=[name for name, _, is_called, *_ in rows if is_called],
+        versions={name: (version, has_runs) for name, _, _, version, has_runs in rows},
         nodes=ujson.loads(nodes),
     )
 

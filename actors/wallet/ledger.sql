@@ -7,8 +7,9 @@ SELECT ledger_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 
 SELECT batch FROM processes WHERE id = %s
 
 -- leases_of --
--- The leases of a process on some accounts, with the version of their nodes, and whether runs have ceilings there.
-SELECT a.id, coalesce(l.amount_nano_usd, 0), a.budgets_version, a.run_ceilings > 0
+-- The leases of a process on some accounts, whether they are called back, the version of their nodes, and whether runs
+-- have ceilings there.
+SELECT a.id, coalesce(l.amount_nano_usd, 0), l.called_at IS NOT NULL, a.budgets_version, a.run_ceilings > 0
 FROM accounts a LEFT JOIN leases l ON l.account_id = a.id AND l.process_id = %(process)s WHERE a.id = ANY (%(accounts)s)
 
 -- node_leases_of --

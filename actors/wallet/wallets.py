@@ -38,8 +38,9 @@ IDLE_SECONDS = 60.0
 HOLD_SECONDS = 5.0
 # Between two tries of a hold that only the leases of silent processes refuse; doubled each time.
 LEASED_FIRST_SECONDS, LEASED_MAX_SECONDS = 0.1, 1.0
-# How long the end of the response of a call that costs more than its hold waits until it counts in
-# every process, so that the next request, in whatever process, finds no lease beyond the balance.
+# How long the end of the response of a call that costs more than hold and lease cover waits until
+# it counts in every process, so that the next request, in whatever process, finds no lease beyond
+# the balance.
 COVER_SECONDS = 1.0
 # Nodes of a call that is admitted in memory. More, as a call of a chain may have, might not fit
 # into its slot of the flight recorder.
@@ -213,7 +214,7 @@ class Wallets:
         )
         if is_passed:
             self._leases.call_back(facts.account_id)
-        if excess or is_passed:
+        if is_passed or (excess and not self._leases.absorbs(facts.account_id)):
             self._cover_soon(facts.account_id, is_passed=is_passed)
 
     def _cover_soon(self, account_id: str, *, is_passed: bool) -> None:
@@ -244,8 +245,9 @@ class Wallets:
                 await self._called_back(account_id)
 
     async def covered(self, account_id: str) -> None:
-        """Wait until a call that cost more than it held counts in every process; usually there is
-        none. A database or a process that does not reply is waited for no longer than a moment.
+        """Wait until a call that cost more than hold and lease cover counts in every process;
+        usually there is none. A database or a process that does not reply is waited for no longer
+        than a moment.
         """
         covering = self._covers.get(account_id)
         if covering is not None:

@@ -350,6 +350,8 @@ class LedgerWriter(Actor[Message]):
         self.leases.changed(signed, leases.amounts, batch.changes, leases.versions)
         self.leases.nodes_drawn(leases.nodes)
         self.leases.nodes_changed(signed, asked_at, leases.nodes, batch.nodes)
+        for account_id in leases.called:
+            self.leases.call_back(account_id)
         done = [e for e in work if not isinstance(e.message, Hold | Void)]
         self._report(done)
         return [e for e in work if isinstance(e.message, Hold | Void)]

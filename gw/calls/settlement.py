@@ -267,8 +267,8 @@ class Settlement(Struct, Generic[B], eq=False):
                 self._billing.live.leave(self.call.facts.call_id)
 
     async def until_durable(self) -> None:
-        """Wait until a call with an idempotency key is settled, and until one that took much more
-        than it held is counted in every process.
+        """Wait until a call with an idempotency key is settled, and until one that took more than
+        hold and lease cover is counted in every process.
 
         So a response is kept before its client sees it, after an error the key is free in every
         process, and what the balance does not cover any more is admitted by none. The wait is short

@@ -268,9 +268,17 @@ MUTATIONS = (
     Mutation(
         "lease-outlives-dear-call",
         "actors",
-        "        if excess or is_passed:\n            self._cover_soon",
-        "        if is_passed:\n            self._cover_soon",
+        "        if is_passed or (excess and not self._leases.absorbs(facts.account_id)):",
+        "        if is_passed:",
         "tests/unit/wallet/test_wallets.py::test_call_far_above_its_hold_counts_before_the_ledger_knows_of_it",
+    ),
+    Mutation(
+        "lease-absorbs-what-it-has-not",
+        "actors",
+        "and lease.leased - lease.returning >= lease.used",
+        "and lease.leased > 0",
+        "tests/integration/wallet/test_leases.py"
+        "::test_after_a_call_far_above_its_hold_as_many_are_admitted_as_the_rest_covers",
     ),
     Mutation(
         "excess-out-of-lease",

@@ -135,7 +135,10 @@ class FakeLedger:
         if sql == ledger.SQL["leases_of"]:
             process, nodes = params["process"], self.nodes
             return [
-                (a, self.leases.get((process, a), 0), nodes.version(a), nodes.runs.get(a, 0) > 0)
+                (
+                    *(a, self.leases.get((process, a), 0), (process, a) in self.called),
+                    *(nodes.version(a), nodes.runs.get(a, 0) > 0),
+                )
                 for a in params["accounts"]
             ]
         if sql == ledger.SQL["node_leases_of"]:

@@ -192,6 +192,34 @@ async def test_after_a_call_a_little_above_its_hold_as_many_are_admitted_as_the_
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3])
+async def test_what_a_call_costs_above_its_hold_keeps_no_client_waiting_where_its_lease_has_room(
+    database_url: str, count: int, is_written: bool
+) -> None:
+    """The balance has nothing beside the leases: they are called back, and none is passed."""
+    async with (
+        ledger_of(database_url, USD) as database,
+        processes(database_url, count) as found,
+    ):
+        mine = found[0]
+        for one in found:
+            await lease(one, CALL, calls=12)
+        dear = await mine.hold(CALL)
+        if is_written:
+            await eventually(lambda: is_held(database, dear), what="the hold")
+        await asyncio.gather(*(one.wallets.settled(ACCOUNT) for one in found))
+        balance, held = await read_balance(database, ACCOUNT) or (0, 0)
+        rest = balance - held - sum((await leased_by(database)).values())
+        await mine.hold(rest, cap=USD)
+        mine.settle(dear, CALL + CALL // 2, held=CALL)
+        with pytest.raises(StopIteration):  # at once
+            mine.wallets.covered(ACCOUNT).send(None)
+        requested = (found[number % count].hold(CALL) for number in range(100))
+        assert await granted(requested) == (balance - rest - CALL - CALL // 2) // CALL
+
+
+@pytest.mark.usefixtures("patience")
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("left", [-USD // 10, 4 * USD // 1000, USD // 10, 6 * USD // 10])
 async def test_after_a_call_far_above_its_hold_as_many_are_admitted_as_the_rest_covers(
     database_url: str, left: int, count: int, is_written: bool
