@@ -52,6 +52,10 @@ WAVE = (
 )
 
 
+# MP3 of 128 kbit/s: 400 frames of 1,152 samples.
+FRAMES = (b"\xff\xfb\x90\0" + bytes(413)) * 400
+
+
 def transcribe(sdk: OpenAI, model_id: str, file: bytes = WAVE, **more: Any) -> Any:
     create: Any = sdk.audio.transcriptions.with_raw_response.create
     return create(model=model_id, file=("a.wav", file), **more)
@@ -70,6 +74,8 @@ def spent(tenant: Tenant) -> int:
         ("whisper", {"response_format": "srt", "extra_body": {"sim": '{"events": 7}'}}, 750_000, 8),
         # What nobody states: the recording's own length.
         ("whisper", {"response_format": "text"}, 300_000, 3),
+        ("whisper", {"file": FRAMES, **NO_USAGE}, 1_044_900, 11),
+        ("whisper", {"file": b"no sound" * 1_000, **NO_USAGE}, 400_000, 4),
         ("flat", {}, 20_000_000, 1),
     ],
 )  # fmt: skip

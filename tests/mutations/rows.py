@@ -1020,4 +1020,32 @@ MUTATIONS = (
         "lost = ()",
         "tests/acceptance/test_chains.py::test_model_that_would_lose_a_member_is_skipped_and_named",
     ),
+    Mutation(
+        "quarantined-job-is-polled-on",
+        "actors/wallet",
+        "WITH rested AS (DELETE FROM job_polls WHERE job_id = %(job)s)",
+        "WITH rested AS (SELECT %(job)s)",
+        "tests/integration/wallet/test_quarantine.py::test_job_whose_settlement_is_refused_rests_until_it_is_booked",
+    ),
+    Mutation(
+        "quarantined-call-is-recovered",
+        "actors/store/functions",
+        "WHERE q.booked_at IS NULL AND NOT q.is_recovery",
+        "WHERE false",
+        "tests/integration/wallet/test_quarantine.py::test_killed_process_leaves_its_refused_settlements_to_the_quarantine",
+    ),
+    Mutation(
+        "unrequested-images-charged",
+        "gw",
+        "images = self._response.images[:most]",
+        "images = self._response.images",
+        "tests/unit/images/test_generation.py::test_images_that_nobody_requested_cost_nothing_and_raise_an_alarm",
+    ),
+    Mutation(
+        "head-of-a-recording-decides-its-hold",
+        "channels",
+        "return max(by_size, self.stated_milliseconds or 0)",
+        "return self.stated_milliseconds or by_size",
+        "tests/unit/channels/test_transcriptions.py::test_head_of_a_file_lowers_no_hold",
+    ),
 )

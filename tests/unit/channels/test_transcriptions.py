@@ -12,6 +12,7 @@ from gw.calls.measured import Amount, Measured, MeasuredBill
 from tests.support.forms import TYPE, form, part
 from tests.support.rows import cases, each
 from tests.support.specs import make_model
+from tests.unit.channels.test_recording_lengths import SMALL, counted
 
 FREE = Usage(0, 0)
 
@@ -48,6 +49,14 @@ def test_a_plain_text_is_requested_with_its_length(
 )
 def test_the_client_gets_the_text(body: bytes, text: bytes) -> None:
     assert text_of(body) == text
+
+
+def test_head_of_a_file_lowers_no_hold() -> None:
+    file = counted(1) + SMALL * 3_000
+    body = form(part("file", file, "a.mp3"), part("model", b"m"))
+    read = read_request(body, TYPE)
+    assert read.stated_milliseconds == 27
+    assert read.milliseconds_max == len(file) / 2 + 0.5  # 16 kbit/s, rounded up
 
 
 def bill_of(file_bytes: int, response: dict[str, Any], stated: int | None = None) -> Charged:
