@@ -269,6 +269,49 @@ def test_row_that_is_off_is_named_until_it_is_mended(watch: Watch) -> None:
     until(lambda: admin.page().total("gw_ledger_proof_faults") == 0, what="its end")
 
 
+# What leaves money held that nobody will release, and how it is undone.
+LEAKED = {
+    "hold_overdue": (
+        "hold_has_a_live_call",
+        "UPDATE holds SET job_id = 'vid_gone' WHERE job_id = '{film}'",
+        "UPDATE holds SET job_id = '{film}' WHERE job_id = 'vid_gone'",
+    ),
+    "lease_overdue": (
+        "lease_has_a_live_process",
+        "INSERT INTO leases (process_id, account_id, amount_nano_usd)"
+        " VALUES ('gone', '{account}', 0)",
+        "DELETE FROM leases WHERE process_id = 'gone'",
+    ),
+}
+
+
+@pytest.mark.parametrize("runbook", LEAKED)
+def test_money_that_is_held_for_nobody_is_named(watch: Watch, runbook: str) -> None:
+    invariant, leak, mend = LEAKED[runbook]
+    h = watch.deployment
+    names = {"film": films.submit(h.client).json["id"], "account": h.account}
+    watch.execute(leak.format(**names))
+    try:
+        (report,) = watch.follow(runbook)["gw ledger verify"]
+    finally:
+        watch.execute(mend.format(**names))
+    named = {fault["account"] for fault in report["faults"] if fault["invariant"] == invariant}
+    assert named == {h.account}
+
+
+def test_copies_that_wait_are_counted_by_channel_and_reason(watch: Watch) -> None:
+    watch.execute(
+        "INSERT INTO media_copies (id, job_id, position, store, channel_id, wire, upstream_id,"
+        " content_type, error) SELECT 'copy' || n, 'vid_' || n, 0, 'local', 'one', 'sim', 'u',"
+        " 'video/mp4', 'no room' FROM generate_series(1, 2) n"
+    )
+    try:
+        ((rows,),) = watch.follow("media_copies_failing").values()
+    finally:
+        watch.execute("DELETE FROM media_copies")
+    assert rows == [{"channel_id": "one", "error": "no room", "count": 2}]
+
+
 @pytest.mark.parametrize("runbook", ["call_log_unkept", "database_pool_full"])
 def test_session_that_locks_is_found(watch: Watch, runbook: str) -> None:
     with transaction(watch.deployment.settings["database_url"]) as cursor:

@@ -18,6 +18,7 @@ from gw.config.addresses import ListenAddress
 from gw.http import admin
 from gw.http.admin import HEADER_BYTES_MAX, READY, AdminServer, make_admin_application
 from tests.support.aio import eventually
+from tests.support.logs import logs
 from tests.unit.api.fakes import FakeMetrics
 from tests.unit.config.reading import read
 from tests.unit.http.client import Address, Client
@@ -30,6 +31,7 @@ class Probe:
 
     why_not: str | None = None
     more: Mapping[str, str] = MappingProxyType({})
+    is_broken = False
 
 
 @pytest.fixture
@@ -40,9 +42,13 @@ def probe() -> Probe:
 @pytest.fixture
 def app(probe: Probe) -> Application:
     async def render(accept: str) -> tuple[bytes, str]:
+        if probe.is_broken:
+            raise RuntimeError("broken")
         return FakeMetrics().render(accept)
 
     async def readiness() -> Mapping[str, str]:
+        if probe.is_broken:
+            raise RuntimeError("broken")
         return {"status": probe.why_not or READY, **probe.more}
 
     config = read("admin_listen: gw1.example.com:0\nadmin_hosts: [Metrics.Example.com]")
@@ -64,6 +70,19 @@ async def test_metrics_come_in_the_format_that_is_requested(
     assert response.code == 200
     assert response.body == b"# accept=text/x\n"
     assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@logs("tornado.application")
+@pytest.mark.gen_test
+async def test_page_that_breaks_is_a_scrape_that_fails(
+    http_client: AsyncHTTPClient, base_url: str, probe: Probe
+) -> None:
+    """Which is `up` 0 at Prometheus, and pages; no other route counts it."""
+    probe.is_broken = True
+    for path in ("/metrics", "/readyz"):
+        response = await get(http_client, f"{base_url}{path}")
+        assert (response.code, ujson.loads(response.body)["error"]["code"]) == (500, 500)
+    assert (await get(http_client, f"{base_url}/healthz")).code == 200
 
 
 @pytest.mark.gen_test
