@@ -7,6 +7,7 @@ import pytest
 from openai import OpenAI
 
 from actors.wallet.money import NANO_PER_USD
+from gw.api.logs.detail import ESTIMATES
 from loadtests.rig.deployment import Deployment, channel, model
 from loadtests.rig.tenants import Tenant
 from tests.acceptance.pictures import EACH, picture
@@ -148,6 +149,17 @@ def test_bad_part_is_named_and_nothing_is_charged(
     )
     assert (reply.status, reply.json["error"]["param"]) == (400, param), reply.body
     assert spent(tenant) == 0
+
+
+def test_owner_of_a_call_reads_why_it_costs_what_nobody_states(
+    h: Deployment, tenant: Tenant, sdk: OpenAI
+) -> None:
+    trace = transcribe(sdk, "whisper", FRAMES, **NO_USAGE).headers["x-gateway-trace"]
+    row = h.row(trace)
+    reply = tenant.client.get(f"/v1/logs/{row['id']}")
+    facts = {pair["k"]: pair["v"] for pair in reply.json["gateway"]}
+    assert facts["usage"] == ESTIMATES["request"]
+    assert (facts["units_milliseconds"], facts["cost_usd"]) == ("10449", "0.0010449")
 
 
 def test_library_edits_a_picture_and_pays_for_each(

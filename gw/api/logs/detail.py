@@ -67,6 +67,14 @@ BASES: Mapping[str, str] = MappingProxyType(
         "nothing": "nothing was delivered, nothing is charged",
     }
 )
+# The same of what is measured otherwise: seconds, searches, tokens of an input.
+ESTIMATES: Mapping[str, str] = MappingProxyType(
+    {
+        "request": "not stated by the upstream: the length that the recording states",
+        "response": "not stated by the upstream: the time in which the text is spoken",
+        "hold": "not stated by the upstream: as much as was held",
+    }
+)
 RECOVERED = "gateway_restarted"
 # A price is for one, for a thousand (milliseconds: one second) or for a million (tokens).
 PER: Mapping[int, str] = MappingProxyType(
@@ -287,7 +295,9 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
         facts["tokens_output_reasoning"] = detail["reasoning"]
     if lines:
         facts |= _prices(detail, lines)
-    if "hold" in detail and record.unit_type is None:
+    if "estimated_by" in detail:
+        facts["usage"] = ESTIMATES.get(detail["estimated_by"], detail["estimated_by"])
+    elif "hold" in detail and record.unit_type is None:
         basis = detail.get("basis", "stated")
         facts["usage"] = BASES.get(basis, basis)
         facts["characters_delivered"] = detail.get("characters")
