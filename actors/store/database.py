@@ -184,7 +184,7 @@ class Database:
 
         A lost connection is reopened in the background, then `on_gap` is called, because
         notifications may have been missed. Neither callback may block. Raises StoreUnavailable when
-        the first connection fails.
+        the first connection fails; a standby, which takes no listeners, is tried again.
         """
         listener = Listener(
             channel,

@@ -14,7 +14,7 @@ from functools import partial
 from psycopg2 import Error
 
 from actors.store.connection import DatabaseConnection
-from actors.store.errors import StoreError
+from actors.store.errors import DatabaseRefused, StoreError
 from metrics.logs import EventLog
 
 BACKOFF_FIRST_SECONDS = 0.05
@@ -50,8 +50,14 @@ class Listener:
         return f"<Listener {self._channel} {state}>"
 
     async def start(self) -> None:
-        """Connect and start passing on notifications. Raises StoreUnavailable."""
-        self._connection = await self._listening()
+        """Connect and start passing on notifications. Raises StoreUnavailable.
+
+        A server that refuses to be listened to, as a standby does, is tried until it is none.
+        """
+        try:
+            self._connection = await self._listening()
+        except DatabaseRefused as error:
+            self._log.warning("listener_refused", channel=self._channel, error=str(error))
         self._task = asyncio.create_task(self._run(), name=f"listen {self._channel}")
 
     async def close(self) -> None:
@@ -65,9 +71,9 @@ class Listener:
 
     async def _run(self) -> None:
         while True:
-            assert self._connection is not None
-            await self._hand_on(self._connection)
-            self._drop()
+            if self._connection is not None:
+                await self._hand_on(self._connection)
+                self._drop()
             self._connection = await self._listening_again()
             # Only now: any write missed by reads from here on is followed by a notification.
             self._call(self._on_gap)

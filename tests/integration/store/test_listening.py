@@ -2,7 +2,11 @@
 
 import asyncio
 
+import pytest
+
+from actors.store.connection import DatabaseConnection, Params
 from actors.store.database import Database
+from actors.store.errors import DatabaseRefused
 from tests.support.aio import eventually
 from tests.support.logs import logs
 
@@ -59,6 +63,28 @@ async def test_failing_callback_does_not_end_the_listening(empty_url: str) -> No
         for payload in ("1", "x", "3"):
             await database.execute("SELECT pg_notify('numbers', %s)", (payload,))
         await eventually(lambda: heard == [1, 3])
+
+
+@logs("listener_refused")
+async def test_listener_on_a_standby_comes_when_it_is_one_no_more(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    execute, refused = DatabaseConnection.execute, 3
+
+    async def on_a_standby(connection: DatabaseConnection, sql: str, params: Params = ()) -> int:
+        nonlocal refused
+        if sql.startswith("LISTEN") and refused:
+            refused -= 1
+            raise DatabaseRefused("25006", "cannot execute LISTEN during recovery")
+        return await execute(connection, sql, params)
+
+    monkeypatch.setattr(DatabaseConnection, "execute", on_a_standby)
+    async with Database(empty_url) as database:
+        await database.listen("gw_changes", heard.append, lambda: heard.append("gap"))
+        await eventually(lambda: heard == ["gap"])
+        await database.fetch_all("SELECT pg_notify('gw_changes', 'after')")
+        await eventually(lambda: heard == ["gap", "after"])
 
 
 async def test_closing_the_database_ends_its_listeners(empty_url: str) -> None:
