@@ -901,6 +901,20 @@ MUTATIONS = (
         "tests/unit/wallet/test_node_leases.py::test_no_more_is_admitted_in_memory_than_is_leased",
     ),
     Mutation(
+        "late-row-not-in-its-day",
+        "actors",
+        "hours = 24 AND start > p_from - interval '1 day'",
+        "hours = 24 AND start > p_from",
+        "tests/integration/wallet/test_attribution.py::test_a_day_that_is_over_is_added_up_once_and_takes_what_comes_late",
+    ),
+    Mutation(
+        "row-passes-its-span-being-added-up",
+        "actors",
+        "AND account_id = ANY (p_accounts) FOR SHARE;",
+        "AND account_id = ANY (p_accounts);",
+        "tests/integration/wallet/test_attribution.py::test_a_span_that_is_being_added_up_holds_up_only_rows_of_that_span",
+    ),
+    Mutation(
         "leased-of-budgets-held-again",
         "actors",
         "ELSIF want.amount > 0 AND want.amount > remaining - sum.leased_nano_usd THEN",

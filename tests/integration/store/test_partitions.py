@@ -11,9 +11,11 @@ from actors.partitions import SQL, Partitions, first_kept
 from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
 from actors.wallet import ledger
+from actors.wallet.attribution import Attribution
 from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold
 from actors.wallet.rows import encode_settlement
+from actors.wallet.stored_values import StoredValues
 from actors.wallet.verify import SQL as VERIFY
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
@@ -33,10 +35,11 @@ def at(year: int, month: int, day: int = 15, hour: int = 0) -> float:
 
 async def settle(database: Database, number: int, ended_at: float, *, is_aged: bool = True) -> None:
     """A call that cost something, settled when it ended."""
-    who = facts(number, submitted_at=ended_at - 1)
+    who = facts(number, submitted_at=ended_at - 1, attribution=Attribution(run="r"))
     await apply(database, PROCESS, Batch(holds=[Hold(facts=who, amount_nano_usd=COST)]))
     settled = encode_settlement(who, outcome(COST, created_at=ended_at, input_tokens=7))
-    applied = await apply(database, PROCESS, Batch(settlements=[settled]))
+    values = StoredValues(lambda: 9)
+    applied = await apply(database, PROCESS, Batch(settlements=[settled]), values=values)
     assert applied.unsettled == frozenset()
     if not is_aged:
         return
@@ -142,8 +145,12 @@ async def test_months_before_the_kept_ones_go_and_the_ledger_is_still_proved(
         }
         await keeper(database, at(2024, 6, 30), months=1).round()
         assert await rows_of(database) == {"call_logs_2024_05": 1, "call_logs_2024_06": 1}
-        oldest = "SELECT to_char(min(bucket) AT TIME ZONE 'UTC', 'YYYY-MM') FROM call_log_rollups"
-        assert await database.fetch_one(oldest) == ("2024-05",)
+        for sums in ("rollups", "attributed", "attributed_spans", "attributed_built"):
+            at_of = "bucket" if sums in ("rollups", "attributed") else "start"
+            oldest = (
+                f"SELECT to_char(min({at_of}) AT TIME ZONE 'UTC', 'YYYY-MM') FROM call_log_{sums}"
+            )
+            assert await database.fetch_one(oldest) == ("2024-05",), sums
         dropped = await database.fetch_all(
             "SELECT month::text, row_count, cost_nano_usd FROM call_log_dropped ORDER BY 1"
         )

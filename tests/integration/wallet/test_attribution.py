@@ -206,14 +206,15 @@ async def test_a_day_that_is_over_is_added_up_once_and_takes_what_comes_late(
         await made(database, of(3), at=MIDNIGHT + DAY)
         assert await sums(database, "run") == {(1, "r/1"): 3}
         assert await build_spans(database) == 2  # of few values by the day alone
+        await made(database, of(6), at=MIDNIGHT + DAY + 5)
         assert await build_all(database) == 2 * 8
         assert await build_spans(database) == 0
-        assert await sums(database, "run") == {(hours, "r/1"): 3 for hours in (1, 3, 24)}
+        assert await sums(database, "run") == {(hours, "r/1"): 4 for hours in (1, 3, 24)}
         assert (await verify(database)).faults == []
         late = Attribution(run="late", labels={"new": "1"})
         await made(database, of(4), of(5, late), at=MIDNIGHT + 7)
         assert await sums(database, "run") == {
-            **{(hours, "r/1"): 4 for hours in (1, 3, 24)},
+            **{(hours, "r/1"): 5 for hours in (1, 3, 24)},
             **{(hours, "late"): 1 for hours in (1, 3, 24)},
         }
         assert (await sums(database, "label.new")) == {(hours, "1"): 1 for hours in (1, 3, 24)}
