@@ -8,6 +8,7 @@ import re
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,12 @@ from tests.support.console import Visitor, link, visitor
 FILM = model("film", "films", endpoint_type="videos_generations", price={"per_second": "0.1"})
 SETTINGS: dict[str, Any] = {
     **COMMON,
-    "channels": [*COMMON["channels"], channel("films", protocols=["videos"])],
-    "models": [*COMMON["models"], FILM],
+    "channels": [
+        *COMMON["channels"],
+        channel("films", protocols=["videos"]),
+        channel("busy", on_429="next"),
+    ],
+    "models": [*COMMON["models"], FILM, model("hopping", "busy")],
     "console_listen": A_KNOWN_PORT,
 }
 NASTY = "<script>alert(1)</script>\"'&"
@@ -504,11 +509,26 @@ def test_operators_see_the_rest_and_owners_no_more_than_theirs(
     assert "ledger.verify" in operator.get("/audit").text
 
 
-def test_operators_take_channels_out_and_put_them_back(h: Deployment, operator: Visitor) -> None:
-    def row(name: str) -> str:
-        page = operator.get("/channels").text
-        return page.partition(f'<td class="name">{name}<')[2].partition("</tr>")[0]
+def row_of(operator: Visitor, name: str) -> str:
+    """The row of a channel."""
+    page = operator.get("/channels").text
+    return page.partition(f'<td class="name">{name}<')[2].partition("</tr>")[0]
 
+
+def test_operators_see_which_key_rests_after_a_429(
+    h: Deployment, tenant: Tenant, operator: Visitor
+) -> None:
+    assert TEXTS("channels.in_use", keys=1) in row_of(operator, "busy")
+    h.upstream.fault("busy", status=429, retry_after=50, times=1)
+    chat(tenant, model="hopping")
+    shown = re.search(r"key 1 rests for (\d+) s after a 429", row_of(operator, "busy"))
+    assert shown
+    assert 0 < int(shown[1]) <= 51
+    assert TEXTS("state.closed") in row_of(operator, "busy")
+
+
+def test_operators_take_channels_out_and_put_them_back(h: Deployment, operator: Visitor) -> None:
+    row = partial(row_of, operator)
     acts = re.compile(r'name="act" value="(\w+)"')
     assert acts.findall(row("films")) == ["test", "drain", "close"]
     for act, state, left in (
