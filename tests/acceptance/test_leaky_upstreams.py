@@ -172,6 +172,13 @@ REQUESTED: dict[str, dict[str, Any]] = {
 }
 
 
+# An event of an answer, where a whole response is none.
+BEGINS: dict[str, dict[str, Any]] = {
+    "messages": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}},
+    "responses": {"type": "response.output_text.delta", "delta": "x"},
+}
+
+
 def ask(tenant: Tenant, protocol: str, *, model: str = "leaky-cloud", **more: Any) -> Response:
     named = {} if protocol == "native" else {"model": model}
     body = {**named, **REQUESTED[protocol], **more}
@@ -205,7 +212,9 @@ def test_what_credentials_turn_into_is_shown_as_little_as_a_key(
         """A stream whose first event says it, cut in the middle of the token."""
         event = json.dumps({**whole(message), "id": message}).replace("/", "\\/").encode()
         start = event.index(b"token+of") + 5
-        pieces = (b"data: " + event[:start], event[start:] + b"\n\ndata: [DONE]\n\n")
+        answer = json.dumps(BEGINS.get(protocol, {})).encode()
+        rest = b"\n\ndata: %b\n\ndata: [DONE]\n\n" % answer
+        pieces = (b"data: " + event[:start], event[start:] + rest)
         chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
         return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n\r\n" % chunks
 

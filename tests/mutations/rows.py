@@ -1062,4 +1062,18 @@ MUTATIONS = (
         "return self.stated_milliseconds or by_size",
         "tests/unit/channels/test_transcriptions.py::test_head_of_a_file_lowers_no_hold",
     ),
+    Mutation(
+        "stream-begun-before-its-answer",
+        "gw/calls",
+        "meter.has_answer or meter.error_seen is not None or",
+        "True or",
+        "tests/unit/calls/test_responses_without_content.py::test_response_without_an_answer_is_tried_elsewhere_and_costs_nothing",
+    ),
+    Mutation(
+        "level-sent-that-a-model-refuses",
+        "channels/dialects/chat",
+        "fitted = generation.fitted(effort) if generation.efforts else None",
+        "fitted = effort",
+        "tests/unit/translation/test_generations_of_chat.py::test_level_is_one_that_the_model_takes",
+    ),
 )

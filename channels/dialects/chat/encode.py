@@ -271,6 +271,8 @@ def encode_request(
         effort = effort_word(request.reasoning, origin, report, model=model)
         if effort is not None:
             body["reasoning_effort"] = effort
+    if "tools" in body:
+        effort = _effort_with_tools(request, body, report, model=model, effort=effort)
     fit_sampling(request, body, report, model=model, effort=effort)
     _write_members(request, body, report, cache_key)
     return body
@@ -391,6 +393,25 @@ def effort_word(
     if not (fitted is None and effort == "none"):  # what does not think is switched off already
         report.drop(losses.spelled(origin, reasoning.asked))
     return fitted
+
+
+def _effort_with_tools(
+    request: Request,
+    body: dict[str, object],
+    report: losses.LossReport,
+    *,
+    model: str,
+    effort: Effort | None,
+) -> Effort | None:
+    """Switch thinking off where the model takes no functions beside it; return the level."""
+    generation = generation_of(model)
+    is_on = effort != "none" if effort is not None else generation.thinks_unasked
+    if generation.thinks_with_tools or not is_on:
+        return effort
+    if effort is not None and request.reasoning is not None:
+        report.drop(losses.spelled(request.origin, request.reasoning.asked))
+    body["reasoning_effort"] = "none"
+    return "none"
 
 
 def _stated_effort(

@@ -27,11 +27,13 @@ class ChatGeneration(Struct, frozen=True):
     `efforts` are the levels of thinking; without any, nothing is said of it. `samples`: other
     values than the defaults of `temperature`, `top_p` and the penalties are taken always, without
     thinking alone, or never. `thinks_unasked`: thinking is on where no level is stated.
+    `thinks_with_tools`: chat-completions takes functions beside a level other than `none`.
     """
 
     efforts: tuple[Effort, ...] = LEVELS
     samples: Literal["always", "idle", "never"] = "always"
     thinks_unasked: bool = True
+    thinks_with_tools: bool = True
 
     def fitted(self, effort: Effort) -> Effort:
         """Return the level that it takes in place of one: the nearest; thinking stays on or off."""
@@ -56,13 +58,15 @@ _GPT_5 = replace(_FIRST, efforts=("minimal", *_FIRST.efforts))
 # Thinking is off unless it is asked for.
 _GPT_5_1 = ChatGeneration(efforts=("none", *_FIRST.efforts), samples="idle", thinks_unasked=False)
 _GPT_5_2 = replace(_GPT_5_1, efforts=(*_GPT_5_1.efforts, "xhigh"))
-_GPT_5_5 = replace(_GPT_5_2, thinks_unasked=True)
+_GPT_5_4 = replace(_GPT_5_2, thinks_with_tools=False)
+_GPT_5_5 = replace(_GPT_5_4, thinks_unasked=True)
 # Each generation of GPT with the version before which it ends.
 _ROWS: tuple[tuple[tuple[int, int], ChatGeneration], ...] = (
     ((5, 0), _NO_THOUGHTS),
     ((5, 1), _GPT_5),
     ((5, 2), _GPT_5_1),
-    ((5, 5), _GPT_5_2),
+    ((5, 4), _GPT_5_2),
+    ((5, 5), _GPT_5_4),
 )
 _MEDIUM_ALONE = replace(_FIRST, efforts=("medium",))
 _O = re.compile(r"(?<![a-z0-9])o(?P<major>[1-9])(?![0-9])")
@@ -74,7 +78,10 @@ def generation_of(model: str) -> ChatGeneration:
     """Return the generation of a model, by its upstream name."""
     name = model.lower()
     if found := _GPT.search(name):
-        return _gpt((int(found["major"]), int(found["minor"] or 0)), name[found.end() :])
+        version = (int(found["major"]), int(found["minor"] or 0))
+        generation = _gpt(version, name[found.end() :])
+        # A name with its maker before a slash is that of a host which asks OpenAI its own way.
+        return replace(generation, thinks_with_tools=True) if "/" in name else generation
     if found := _O.search(name):
         rest = name[found.end() :]
         if "deep-research" in rest:

@@ -146,3 +146,28 @@ def test_default_sampling_loses_nothing() -> None:
     body, dropped = sent("messages", "chat", "gpt-5", {"temperature": 1, "top_p": 1})
     assert not body.keys() & {"temperature", "top_p"}
     assert dropped == []
+
+
+FUNCTION = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+
+
+@cases(
+    "model, level, expected",
+    ("gpt-5.3", "high", "high"),
+    ("gpt-5.4", "high", "none"),
+    ("gpt-5.4", None, None),
+    ("gpt-5.5", None, "none"),
+    ("gpt-5.6-terra", "low", "none"),
+    ("gpt-5.6-terra", "none", "none"),
+    ("openai/gpt-5.6", "low", "low"),
+    ("up", "low", "low"),
+)
+def test_functions_exclude_thinking_on_chat_from_5_4(
+    model: str, level: str | None, expected: str | None
+) -> None:
+    members, field = effort("messages", level) if level else ({}, "")
+    body, dropped = sent("messages", "chat", model, {**members, "tools": [FUNCTION]})
+    assert effort_in(body) == expected
+    assert dropped == ([field] if level and level != expected else [])
+    body, dropped = sent("messages", "responses", model, {**members, "tools": [FUNCTION]})
+    assert (effort_in(body), dropped) == (level, [])
