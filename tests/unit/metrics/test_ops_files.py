@@ -23,6 +23,7 @@ from tests.support.monitoring import (
     PANELS,
     RECORDED,
     TILES,
+    Query,
     alert_queries,
     annotation_queries,
     label_values,
@@ -231,6 +232,17 @@ def shown_from_the_start() -> set[str]:
 
 
 FROM_THE_START = shown_from_the_start()
+COUNTERS = {family.name for family in METRIC_FAMILIES if family.kind == "counter"}
+
+
+@each("name, panel", [(name, panel) for name, panel in PANELS if panel["type"] != "row"])
+def test_panel_of_what_has_not_happened_says_so(name: str, panel: dict[str, Any]) -> None:
+    """No data would be a fault of the scrape."""
+    shown = set().union(*(Query("", target["expr"]).names() for target in panel["targets"]))
+    if shown <= COUNTERS - FROM_THE_START:
+        assert panel["fieldConfig"]["defaults"].get("noValue")
+
+
 ONE_EVENT = re.compile(r"\bincrease\((gw_\w+)[^\[]*\[\w+\]\)+ > 0")
 
 
