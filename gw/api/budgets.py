@@ -13,7 +13,6 @@ from msgspec import Meta
 
 from actors.wallet.messages import RUN
 from actors.wallet.money import format_usd
-from gw.admin.budgets import BUDGETS_MAX
 from gw.api.handler import ApiHandler
 from gw.api.logs.parameters import Parameters, refuse
 from gw.api.logs.visibility import of_scope
@@ -77,14 +76,11 @@ class BudgetsHandler(ApiHandler):
             kept = self.services.end_users.kept(principal.account_id, end_user)
             end_user = kept or end_user
         database = self.services.logs.database
-        found = await table.newest(
-            database,
-            principal.account_id,
-            limit=BUDGETS_MAX,
-            shown=Shown(user=principal.user, end_user=end_user, run=run),
-        )
+        shown = Shown(user=principal.user, end_user=end_user, run=run)
+        data = []
+        async for page in table.pages(database, principal.account_id, shown):
+            data += [_shown(one) for one in page if sees_all or is_seen(one, principal)]
         ceiling = None if run is None else await table.ceiling(database, principal.account_id, run)
-        data = [_shown(one) for one in found if sees_all or is_seen(one, principal)]
         if run is not None and ceiling is not None:
             data.append(_shown_ceiling(run, ceiling))
         self.write(dumps(BudgetList(object="list", data=data)))

@@ -83,7 +83,7 @@ class BudgetsHandler(BudgetsPage):
     async def on_get(self, account_id: str) -> None:
         account = await self.account(account_id)
         database = self.services.database
-        found = await table.newest(database, account_id, limit=handled.BUDGETS_MAX)
+        found = [one async for page in table.pages(database, account_id) for one in page]
         tops = await self._tops(account_id, found)
         rows = sorted(
             ((one, _bars(one, tops)) for one in found),

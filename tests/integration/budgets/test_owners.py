@@ -8,6 +8,7 @@ from actors.store.database import Database
 from gw.admin import budgets
 from gw.admin.audit import Actor
 from gw.admin.budgets import BudgetIsOperators, TooManyBudgets
+from gw.budgets import table
 from gw.budgets.budget import BudgetRecord, NewBudget
 from gw.budgets.canonical import Canonical
 from gw.keys.secret import Secret
@@ -26,7 +27,7 @@ async def make(database: Database, actor: Actor, user: str) -> BudgetRecord:
         return await budgets.create(session, actor, wish, CANONICAL)
 
 
-async def test_owner_makes_no_more_than_his_share(database_url: str) -> None:
+async def test_owner_makes_no_more_than_his_share_and_all_are_read(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 0)
         with patch.object(budgets, "OWNERS_MAX", 2):
@@ -36,6 +37,11 @@ async def test_owner_makes_no_more_than_his_share(database_url: str) -> None:
             with pytest.raises(TooManyBudgets, match="at most 2"):
                 await make(database, OWNER, "cy")
             assert (await make(database, OPERATOR, "cy")).made_by == "operator"
+        for at_a_time in (1, 3, 4, 5):
+            with patch.object(table, "PAGE", at_a_time):
+                found = [page async for page in table.pages(database, ACCOUNT)]
+            assert [one.name for page in found for one in page] == ["cy", "bob", "ann", "ops"]
+            assert max(map(len, found)) <= at_a_time
 
 
 async def test_owner_changes_no_budget_of_an_operator(database_url: str) -> None:
