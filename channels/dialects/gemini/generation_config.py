@@ -63,6 +63,10 @@ _EFFORTS: Mapping[str, Effort] = {
     "XHIGH": "xhigh",
 }
 _UNSPECIFIED = "THINKING_LEVEL_UNSPECIFIED"
+_PENALTIES = (
+    ("frequency_penalty", "frequencyPenalty"),
+    ("presence_penalty", "presencePenalty"),
+)
 
 
 def write_config(
@@ -72,6 +76,10 @@ def write_config(
     origin = request.origin
     config: dict[str, object] = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
     write_fields(request, TranslatedConfig, config, without=_BOUNDED)
+    if not generation_of(model).takes_penalties:
+        for field, name in _PENALTIES:
+            if config.pop(name, 0) != 0:
+                report.drop(spelled(origin, field))
     if request.seed is not None:
         if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX:
             config["seed"] = request.seed

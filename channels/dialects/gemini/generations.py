@@ -1,4 +1,4 @@
-"""How the models of the native-content protocol express thinking, by their generation.
+"""What the models of the native-content protocol take of thinking and sampling, by generation.
 
 A generation is read from the upstream's name of the model. Of a name without a number the levels
 are those that every present model of its family takes; other makers' names take all.
@@ -21,6 +21,7 @@ class GeminiGeneration(Struct, frozen=True):
     `levels` are the values of `thinkingLevel`; without any, `thinkingBudget` is the only way.
     `budget_min` and `budget_max` bound a budget; 0 switches thinking off. `can_be_off`: if not, the
     least level or budget is all that can be done. `thinks`: if not, nothing is said of thinking.
+    `takes_penalties`: other penalties of frequency and presence than 0.
     """
 
     levels: tuple[str, ...] = LEVELS
@@ -28,6 +29,7 @@ class GeminiGeneration(Struct, frozen=True):
     budget_max: int | None = None
     can_be_off: bool = True
     thinks: bool = True
+    takes_penalties: bool = False
 
     def fitted(self, level: str) -> str:
         """Return the level that it takes in place of one: the next above, else its highest."""
@@ -35,8 +37,8 @@ class GeminiGeneration(Struct, frozen=True):
         return next((one for one in self.levels if LEVELS.index(one) >= wanted), self.levels[-1])
 
 
-_OTHERS = GeminiGeneration()
-_NO_THOUGHTS = GeminiGeneration(levels=(), thinks=False)
+_OTHERS = GeminiGeneration(takes_penalties=True)
+_NO_THOUGHTS = GeminiGeneration(levels=(), thinks=False, takes_penalties=True)
 _FLASH_2_5 = GeminiGeneration(levels=(), budget_max=24_576)
 _FLASH_LITE_2_5 = replace(_FLASH_2_5, budget_min=512)
 _PRO_2_5 = GeminiGeneration(levels=(), budget_min=128, budget_max=32_768, can_be_off=False)
@@ -75,8 +77,10 @@ def generation_of(model: str) -> GeminiGeneration:
 
 def _before_3(version: tuple[int, int], family: str | None, name: str) -> GeminiGeneration:
     """Return the generation of a name that says it: thinking came with 2.5, not for images."""
-    if "thinking" not in name and (version < (2, 5) or "-image" in name):
+    if "thinking" not in name and version < (2, 5):
         return _NO_THOUGHTS
+    if "thinking" not in name and "-image" in name:
+        return replace(_NO_THOUGHTS, takes_penalties=False)
     if family == "pro":
         return _PRO_2_5
     return _FLASH_LITE_2_5 if family == "flash-lite" else _FLASH_2_5

@@ -97,3 +97,32 @@ def test_budget_is_one_that_the_model_takes(model: str, budget: int, expected: i
     config = {"thinkingBudget": expected, "includeThoughts": False}
     assert body["generationConfig"]["thinkingConfig"] == config
     assert report.dropped == ["thinking.budget_tokens"]
+
+
+def penalties(model: str, value: float) -> tuple[dict[str, Any], list[str]]:
+    """The penalties that a model is sent for a chat client's, and the warning."""
+    report = LossReport()
+    body = {"messages": [USER], "frequency_penalty": value, "presence_penalty": value}
+    sent = codec("native").encode_request(
+        codec("chat").decode_request(body),
+        model=model,
+        stream=False,
+        max_tokens=9000,
+        report=report,
+    )
+    config = sent["generationConfig"]
+    return {name: config[name] for name in config if name.endswith("Penalty")}, report.dropped
+
+
+NAMES = ["frequency_penalty", "presence_penalty"]
+
+
+@cases("model", "gemini-2.5-pro", "gemini-2.5-flash-image", "gemini-3.1-pro", "gemini-flash-latest")
+def test_penalties_are_left_out_from_2_5(model: str) -> None:
+    assert penalties(model, 0.5) == ({}, NAMES)
+    assert penalties(model, 0) == ({}, [])
+
+
+@cases("model", "gemini-2.0-flash", "gemma-4", "up")
+def test_penalties_go_to_models_that_take_them(model: str) -> None:
+    assert penalties(model, 0.5) == ({"frequencyPenalty": 0.5, "presencePenalty": 0.5}, [])
