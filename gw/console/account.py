@@ -14,7 +14,7 @@ from gw.api.logs.summary import read_sums
 from gw.api.logs.visibility import Visibility
 from gw.api.logs.window import Window, read_window
 from gw.console.changes import change, in_force
-from gw.console.csv_file import start_csv, write_csv
+from gw.console.csv_file import PORTION, start_csv, write_csv
 from gw.console.pages import ConsoleHandler
 from gw.console.plots import days_plot, models_plot
 from gw.console.texts import TEXTS
@@ -24,8 +24,6 @@ from gw.instants import format_instant, midnight
 SQL = load("gw.console", "account.sql", ACCOUNT.sql)
 PAGE = 50
 DAYS = 30
-# The lines of a portion of a statement, which is written in portions.
-PORTION = 1000
 CREDITS_SHOWN = 20
 SPENDERS_SHOWN = 20
 # Conversations are no column of the log: their sums are computed from this many rows.

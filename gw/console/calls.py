@@ -20,15 +20,14 @@ from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import CallRecord, find_ref, read_ref
 from gw.api.logs.rows import InFlightJob, LogRow
 from gw.api.logs.visibility import Scope, Visibility
-from gw.console.csv_file import start_csv, write_csv
+from gw.console.csv_file import PORTION, start_csv, write_csv
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
 from gw.instants import format_instant
 from gw.keys import store as keys
 from gw.keys.key import KeyRecord
 
-# A CSV file is read in portions of so many rows, and has at most CSV_ROWS_MAX.
-PORTION = 200
+# Of a CSV file.
 CSV_ROWS_MAX = 50_000
 SETTLE_SECONDS = 2.0
 # The parameters of the filter's form, and the periods that it offers.

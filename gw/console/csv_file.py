@@ -9,6 +9,9 @@ from typing import Any
 
 from gw.console.pages import ConsoleHandler
 
+# A file is read and written in portions of so many rows, a turn of the loop each.
+PORTION = 200
+
 
 def start_csv(handler: ConsoleHandler, name: str) -> None:
     """Begin a CSV file."""
