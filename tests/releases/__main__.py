@@ -18,7 +18,7 @@ from loadtests.rig.waiting import until
 from tests.acceptance import budgets, films
 from tests.acceptance.every_family import SETTINGS, Callers, call_everything, callers
 from tests.acceptance.test_admin_api import client
-from tests.releases.databases import FOLDER, dump
+from tests.releases.databases import CUT_CALLS, FOLDER, dump
 from tests.releases.rare import leave_what_is_rare
 from tests.support.aio import run
 from tests.support.console import visitor
@@ -57,7 +57,7 @@ def main() -> int:
         leave_amid_calls(h, who.rich)
         dump(url, file)
         h.start()
-        until(lambda: not h.query("SELECT FROM holds"), what="the end of the calls of the dump")
+        until(lambda: not h.query(CUT_CALLS), what="the end of the calls of the dump")
     return 0
 
 

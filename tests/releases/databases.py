@@ -10,6 +10,8 @@ from actors.store.embedded.binaries import find_binaries
 FOLDER = Path(__file__).parent
 # By their names, the oldest first: all were made by the program of that release.
 DUMPS = sorted(FOLDER.glob("*.dump.gz"))
+# The calls that were cut when it was made; the film is polled hours later.
+CUT_CALLS = "SELECT FROM holds WHERE job_id IS NULL"
 
 
 def dump(url: str, file: Path) -> None:
