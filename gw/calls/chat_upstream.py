@@ -79,7 +79,7 @@ class ChatUpstream(BaseUpstream):
         else:
             plan = await self._plan_in_chain(call, call.chain, candidate, channel, attempts)
         is_stream = call.request.parsed.stream
-        attempts.headers = plan.headers
+        headers = attempts.headers = plan.headers
         response = await self._http.open(attempts.watch(plan.request))
         attempts.took_response(response, is_stream=is_stream)
         if not is_success(response.status):
@@ -87,7 +87,7 @@ class ChatUpstream(BaseUpstream):
                 plan.request,
                 response,
                 bytes_max=ERROR_BYTES_MAX,
-                headers=plan.headers,
+                headers=headers,
                 is_translated=plan.translated is not None,
             )
             return of_request(refusal)
@@ -96,9 +96,9 @@ class ChatUpstream(BaseUpstream):
         result: ChatResult
         try:
             if is_stream:
-                result = await self._begin_stream(call, plan, response, channel, attempts)
+                result = await self._begin_stream(call, plan, headers, response, channel, attempts)
             else:
-                result = await self._read_whole(call, plan, response, attempts)
+                result = await self._read_whole(call, plan, headers, response, attempts)
             confirm_key(plan.request)
             return result
         except errors.ErrorReported as error:
@@ -109,7 +109,7 @@ class ChatUpstream(BaseUpstream):
             is_of_key = plan.request.took_refusal(error.status, error.members)
             return of_request(
                 errors.UpstreamRefusal(
-                    error.status, error.members, None, headers=plan.headers, is_of_key=is_of_key
+                    error.status, error.members, None, headers=headers, is_of_key=is_of_key
                 )
             )
 
@@ -148,6 +148,7 @@ class ChatUpstream(BaseUpstream):
         self,
         call: ChatCall,
         plan: UpstreamPlan,
+        headers: Mapping[str, str],
         response: UpstreamResponse,
         channel: ChannelSpec,
         attempts: Attempts,
@@ -185,14 +186,19 @@ class ChatUpstream(BaseUpstream):
             response,
             pipeline,
             meter,
-            plan.headers,
+            headers,
             framing,
             dialect.has_terminator,
             self._current.redactor.errors,
         )
 
     async def _read_whole(
-        self, call: ChatCall, plan: UpstreamPlan, response: UpstreamResponse, attempts: Attempts
+        self,
+        call: ChatCall,
+        plan: UpstreamPlan,
+        headers: Mapping[str, str],
+        response: UpstreamResponse,
+        attempts: Attempts,
     ) -> CompleteResponse:
         """Read a whole response: redact, meter and perhaps translate it. Raises UpstreamError."""
         body = await response.read(self._response_bytes_max)
@@ -221,7 +227,7 @@ class ChatUpstream(BaseUpstream):
             raise unreadable(error) from error
         if fault is not None:
             raise fault
-        return CompleteResponse(body if written is None else written, meter, plan.headers)
+        return CompleteResponse(body if written is None else written, meter, headers)
 
     async def _metered(
         self, call: ChatCall, plan: UpstreamPlan, body: bytes
