@@ -4,7 +4,8 @@ A whole answer is read before anything of it is sent, because its usage stands i
 unsent bytes until its client has read it. Clients decide how long that takes, so answers share a
 limit, with a part for each account. An answer that finds no room waits: its upstream is not read
 meanwhile. What makes room are clients that read; a slow one that others of its account wait for is
-cut (its call is settled by then). No answer waits for answers that wait themselves.
+cut (its call is settled by then). No answer waits for answers that wait themselves: it takes what
+nobody else waits for, and the rest where nothing else goes on.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ SMALL_ANSWER_BYTES = 256 * 1024
 # How long an answer waits for clients that read slower than this, on average, before one is cut.
 PATIENCE_SECONDS = 10.0
 SLOW_BYTES_PER_SECOND = 128 * 1024
+# How long one that waits for its account's others, which wait too, leaves the room to others.
+LENT_AFTER_SECONDS = 1.0
 
 
 class AnswerKeeper(Protocol):
@@ -62,11 +65,16 @@ class AnswerBudget:
             while not shares.try_take(owner, more):
                 # Those whose end would make room.
                 others = list(self._beside(answer, is_own=not shares.is_within(owner, more)))
+                patience = PATIENCE_SECONDS
                 if all(other.is_waiting for other in others):
-                    shares.force(owner, more)
-                    break
+                    if shares.try_lend(owner, more):
+                        break
+                    if all(other.is_waiting for other in self._beside(answer, is_own=False)):
+                        shares.force(owner, more)
+                        break
+                    patience = LENT_AFTER_SECONDS
                 try:
-                    async with asyncio.timeout(PATIENCE_SECONDS):
+                    async with asyncio.timeout(patience):
                         await shares.take(owner, more)
                     break
                 except TimeoutError:

@@ -62,6 +62,13 @@ class Shares:
         self.force(owner, amount)
         return True
 
+    def try_lend(self, owner: str, amount: int = 1) -> bool:
+        """Take beyond the owner's part what the whole limit has, and nobody else waits for."""
+        if (self._waiting and self._is_blocked) or not self._has_room(amount):
+            return False
+        self.force(owner, amount)
+        return True
+
     def force(self, owner: str, amount: int) -> None:
         """Take beyond the limit: what exists already is only counted."""
         self.used += amount

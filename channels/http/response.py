@@ -149,7 +149,9 @@ class Http1Response:
                 self.close()
                 raise UpstreamMalformed(f"a body of more than {limit} bytes")
             if size > kept and keeper is not None:
-                kept = size + KEPT_STEP_BYTES
+                # All at once where the length is stated, so that few answers wait half read.
+                stated = self._stated_bytes
+                kept = min(stated, limit) if stated >= size else size + KEPT_STEP_BYTES
                 await keeper.keep(kept)
             if not first:
                 first = piece
@@ -159,6 +161,12 @@ class Http1Response:
                 buffer.write(first)
             buffer.write(piece)
         return first if buffer is None else buffer.getvalue()
+
+    @property
+    def _stated_bytes(self) -> int:
+        """The length of the body that its head states; 0 if it states none."""
+        stated = self.fields.get(b"content-length", b"")
+        return int(stated) if stated.isdigit() else 0
 
     def close(self) -> None:
         """See UpstreamResponse."""

@@ -4,7 +4,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from channels.answers import PATIENCE_SECONDS, SLOW_BYTES_PER_SECOND, Answer, AnswerBudget
+from channels.answers import (
+    LENT_AFTER_SECONDS,
+    PATIENCE_SECONDS,
+    SLOW_BYTES_PER_SECOND,
+    Answer,
+    AnswerBudget,
+)
 from channels.shares import Shares
 from tests.support.aio import eventually, jump
 
@@ -86,6 +92,28 @@ async def test_answers_that_are_half_read_never_wait_for_each_other() -> None:
     await second.answer.grow(3 * MB)  # all that it could wait for waits itself
     second.reads()
     await waiting
+
+
+async def test_account_whose_answers_wait_for_each_other_takes_nothing_that_another_waits_for() -> (
+    None
+):
+    budget = AnswerBudget(Shares(10 * MB, 4 * MB))
+    first, second, other, last = (Client(budget, owner) for owner in "aabc")
+    await first.answer.grow(2 * MB)
+    await second.answer.grow(2 * MB)
+    await other.gets(4 * MB)
+    waiting = await settled(last.gets(4 * MB))  # for the whole limit
+    half = [await settled(one.answer.grow(4 * MB)) for one in (first, second)]
+    assert not any(one.done() for one in (waiting, *half))
+    other.reads()
+    await waiting
+    await passing(LENT_AFTER_SECONDS, lambda: any(one.done() for one in half))
+    assert budget.used_bytes == 10 * MB
+    last.reads()
+    first.reads()
+    second.reads()
+    await asyncio.gather(*half)
+    assert budget.used_bytes == 0
 
 
 async def test_one_account_after_another_has_room_when_all_is_used() -> None:

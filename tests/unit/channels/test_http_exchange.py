@@ -2,6 +2,7 @@
 
 import pytest
 
+from channels.answers import KEEPER
 from channels.errors import UpstreamUnreachable
 from tests.support.aio import both_loops
 from tests.support.rows import cases
@@ -51,3 +52,28 @@ async def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> Non
         with pytest.raises(UpstreamUnreachable):
             await http.open(server.request())
         assert (server.connections, len(server.requests)) == (1, 2)
+
+
+class Room:
+    """An `AnswerKeeper` that has room for everything."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def keep(self, size_bytes: int) -> None:
+        self.asked.append(size_bytes)
+
+
+@cases("is_stated", False, True)
+async def test_room_for_a_large_body_is_taken_at_once_where_its_length_is_stated(
+    is_stated: bool,
+) -> None:
+    size, room = 3 << 20, Room()
+    head = b"Content-Length: %d" % size if is_stated else b"Connection: close"
+    KEEPER.set(room)
+    answer = b"HTTP/1.1 200 OK\r\n%b\r\n\r\n%b" % (head, bytes(size))
+    async with RawServer(once(answer)) as server, new_http() as http:
+        body = await (await http.open(server.request())).read(size)
+    assert len(body) == size
+    assert (room.asked == [size]) is is_stated
+    assert room.asked[-1] >= size
