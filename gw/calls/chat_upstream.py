@@ -179,7 +179,10 @@ class ChatUpstream(BaseUpstream):
             has_next=attempts.has_next,
             redaction=redaction_of(channel),
         )
-        first = await _first_chunk(response, pipeline, plan)
+        try:
+            first = await _first_chunk(response, pipeline, plan)
+        finally:
+            attempts.stream = None  # it has the attempts: a cycle would wait for the collector
         attempts.observer.first_chunk()
         return StreamedResponse(
             first,
