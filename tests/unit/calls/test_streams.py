@@ -1,6 +1,7 @@
 """Streams that go wrong once they have begun, and how they end (reference 1.7)."""
 
 import asyncio
+import gc
 from typing import Any
 
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
@@ -9,7 +10,7 @@ from channels.http.interfaces import UpstreamRequest
 from gw.calls.attempts import CLOSE_SECONDS
 from gw.calls.chat_request import UpstreamPlan
 from gw.calls.relay import ENDING_SECONDS, REST_SECONDS
-from gw.calls.stream import EARLY_BYTES_MAX
+from gw.calls.stream import EARLY_BYTES_MAX, StreamPipeline
 from tests.support.aio import eventually, jump
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
@@ -53,6 +54,19 @@ async def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
         result = await w.end(call, writer)
         assert result.status == ("success", None)
         assert result.logged["detail"]["request"], "what it asked for is still told"
+
+
+async def test_stream_that_has_ended_is_freed_without_the_garbage_collector() -> None:
+    async with world(a=[GOOD] * 5) as w:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                assert (await w.call(stream=True)).status == ("success", None)
+            left = [one for one in gc.get_objects() if isinstance(one, StreamPipeline)]
+        finally:
+            gc.enable()
+    assert len(left) < 2  # the last one
 
 
 async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream() -> None:
