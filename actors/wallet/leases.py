@@ -85,6 +85,11 @@ class BalanceLease(Struct, eq=False):
     def __repr__(self) -> str:
         return f"<Lease {self.account_id} {self.leased} used={self.used}>"
 
+    @property
+    def room(self) -> int:
+        """What is left to admit calls from; negative while they cost more than was leased."""
+        return self.leased - self.returning - self.used
+
 
 class Leases:
     """Admits calls, and sends changes of leases to the ledger writer."""
@@ -136,7 +141,7 @@ class Leases:
         identity = self._identity
         if lease.identity != identity.id:
             lease.leased = 0  # it ended with the identity
-        room = lease.leased - lease.returning - lease.used - amount
+        room = lease.room - amount
         if room < demand * LEASE_SECONDS / 2 and not lease.is_asked:
             self._ask(lease, amount, now)
         held = None
@@ -148,7 +153,7 @@ class Leases:
         if (
             room < 0
             or not lease.leased
-            or now - identity.confirmed_at > CONFIRMED_SECONDS
+            or not self._is_confirmed(now)
             or now < lease.blocked_until
             or self._unwritten >= UNWRITTEN_MAX
         ):
@@ -215,12 +220,12 @@ class Leases:
         What they cost beyond their holds is then taken from no other process: this one admits so
         much less until the ledger knows of it, which calls the leases back if they are too much.
         """
-        lease, identity = self._leases.get(account_id), self._identity
+        lease = self._leases.get(account_id)
         return (
             lease is not None
-            and lease.identity == identity.id
-            and lease.leased - lease.returning >= lease.used
-            and self._clock.monotonic() - identity.confirmed_at <= CONFIRMED_SECONDS
+            and lease.identity == self._identity.id
+            and lease.room >= 0
+            and self._is_confirmed(self._clock.monotonic())
         )
 
     def due(self, count: int) -> list[Admitted]:
@@ -333,17 +338,21 @@ class Leases:
         self._nodes.forget(lease.nodes)
         return True
 
+    def _is_confirmed(self, now: float) -> bool:
+        """Whether a heartbeat has lately confirmed that the leases are this process's."""
+        return now - self._identity.confirmed_at <= CONFIRMED_SECONDS
+
     def _ask(self, lease: BalanceLease, amount: int, now: float) -> None:
         """Request as much more as the account's demand needs, unless that is too little."""
         wanted = max(int(lease.demand * LEASE_SECONDS), HOLDS_ASKED * amount)
-        change = wanted + lease.used - lease.leased + lease.returning
+        change = wanted - lease.room
         least = HOLDS_MIN * amount
         if change >= least > 0 and now >= lease.ask_after and now >= lease.blocked_until:
             lease.is_asked = True
             self._tell(LeaseChange(lease.account_id, min(change, MAX_NANO_USD), least))
 
     def _return(self, lease: BalanceLease) -> None:
-        room = max(0, lease.leased - lease.returning - lease.used)
+        room = max(0, lease.room)
         if not lease.is_asked and (room or lease.blocked_until == UNTIL_RETURNED):
             lease.is_asked = True
             lease.returning += room

@@ -145,7 +145,7 @@ class Attempts(Struct, eq=False):
         async def attempt(candidate: Candidate, channel: ChannelSpec) -> R:
             self.is_sent = False
             self.candidate, self.status, self.meter = candidate, None, None
-            self.headers = self.stream = None
+            self.headers = None
             began = call.span.now() if call.span.sampled else 0
             self.observer.attempt_begins(candidate, channel, began)
             if failover.is_trial:

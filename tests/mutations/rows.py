@@ -275,7 +275,7 @@ MUTATIONS = (
     Mutation(
         "lease-absorbs-what-it-has-not",
         "actors",
-        "and lease.leased - lease.returning >= lease.used",
+        "and lease.room >= 0",
         "and lease.leased > 0",
         "tests/integration/wallet/test_leases.py"
         "::test_after_a_call_far_above_its_hold_as_many_are_admitted_as_the_rest_covers",
