@@ -12,7 +12,7 @@ from typing import Protocol as Interface
 
 from channels.dialects.token_counts import Usage
 from channels.json.written import Written
-from channels.translation.events import Event
+from channels.translation.events import Event, TextRun
 from channels.translation.losses import LossReport
 from channels.translation.model import Request
 
@@ -48,7 +48,7 @@ class ResponseEncoder(Interface):
     def encode_event(self, event: Event) -> bytes: ...
 
     def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
-        """Return the bytes of as many events of text, each as JSON without quotes and escapes.
+        """Return the bytes of as many events of text, as those of a `TextRun`.
 
         None, and nothing happens, where they have to be encoded one by one.
         """
@@ -89,7 +89,8 @@ class Codec:
     maps the names that `encode_request` changes to the client's own. `new_encoder` is for streams,
     `new_body_encoder` for whole responses. `keep_alive` is sent to a client while there is nothing
     else to send: what its readers skip. `keeps_tools`: `decode_request` takes `tools` as JSON text.
-    `plain_texts` finds the texts of a stream's piece that is nothing else (`encode_texts`).
+    `text_run` finds events of text in a piece of a stream that begins with an event; what precedes
+    them are whole events.
     """
 
     decode_request: Callable[[Mapping[str, object]], Request]
@@ -101,4 +102,4 @@ class Codec:
     keep_alive: bytes
     read_plain: Callable[[bytes], Request | None] | None = None
     keeps_tools: bool = False
-    plain_texts: Callable[[bytes], list[bytes] | None] | None = None
+    text_run: Callable[[bytes], TextRun | None] | None = None

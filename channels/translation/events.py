@@ -21,6 +21,17 @@ class TextDelta(Struct, frozen=True, gc=False):
     text: str
 
 
+class TextRun(Struct, frozen=True, gc=False):
+    """Events of text in a row, which are `piece[start:end]` of an upstream's stream.
+
+    `texts` are theirs as JSON without quotes, none of them empty, as `dumps` would write it.
+    """
+
+    start: int
+    end: int
+    texts: list[bytes]
+
+
 class RefusalDelta(Struct, frozen=True):
     """More of a refusal."""
 

@@ -26,7 +26,7 @@ from channels.translation.codec import (
     ResponseDecoder,
     ResponseEncoder,
 )
-from channels.translation.events import Began, Event, StreamFailed, TextDelta
+from channels.translation.events import Began, Event, StreamFailed, TextDelta, TextRun
 from channels.translation.identifiers import event_renamed, user_fitted
 from channels.translation.inner_values import VALUES_MAX, check_inner_values
 from channels.translation.losses import LossReport
@@ -156,7 +156,7 @@ class TranslatedCall:
             encoder,
             names=self.names,
             redact=self._redact,
-            plain_texts=self._upstream.plain_texts,
+            text_run=self._upstream.text_run,
             closing=own.closing_failure if self.translation.closes_failures else None,
         )
 
@@ -166,6 +166,7 @@ class TranslatedStream:
 
     `failed` is the error reported by the upstream within the stream, redacted; it was encoded
     unless no bytes preceded it, in which case the caller may still send another response.
+    `text_run` is the upstream's codec's.
     """
 
     __slots__ = (
@@ -175,10 +176,10 @@ class TranslatedStream:
         "_encoder_of",
         "_is_closed",
         "_names",
-        "_plain_texts",
         "_redact",
         "failed",
         "has_written",
+        "text_run",
     )
 
     def __init__(
@@ -188,7 +189,7 @@ class TranslatedStream:
         *,
         names: Mapping[str, str],
         redact: Callable[[str], str],
-        plain_texts: Callable[[bytes], list[bytes] | None] | None = None,
+        text_run: Callable[[bytes], TextRun | None] | None = None,
         closing: Callable[[str], bytes] | None = None,
     ) -> None:
         self._closing = closing
@@ -197,10 +198,10 @@ class TranslatedStream:
         self._encoder_of = encoder_of
         self._encoder: ResponseEncoder | None = None  # made for the first event
         self._names = names
-        self._plain_texts = plain_texts
         self._redact = redact
         self.failed: StreamFailed | None = None
         self.has_written = False
+        self.text_run = text_run
 
     def take_event(self, read: object) -> bytes:
         """Return the client's bytes for one decoded event of the upstream; often none.
@@ -221,22 +222,22 @@ class TranslatedStream:
         except RecursionError:
             return self._write(StreamFailed(None, f"The upstream sent {_TOO_DEEP}."))
 
-    def take_texts(self, piece: bytes) -> tuple[bytes, int] | None:
-        """Return the client's bytes for a piece of text events, and the number of characters.
+    def take_texts(self, texts: Sequence[bytes]) -> tuple[bytes, int] | None:
+        """Return the client's bytes for texts of a run, and the number of characters.
 
-        The same as of each event by itself, without decoding any. None, and nothing happens, for
-        other pieces, and before the first bytes.
+        The same as of each event by itself, without decoding any. None, and nothing happens, if
+        they have to be taken one by one, as before the first bytes.
         """
         encoder = self._encoder
-        if self._plain_texts is None or encoder is None or not self.has_written or self.failed:
+        if encoder is None or not self.has_written or self.failed:
             return None
-        texts = self._plain_texts(piece)
-        if texts is None:
-            return None
-        try:  # apart, so that no character is whole that is cut in two
-            characters = len(b" ".join(texts).decode()) - len(texts) + 1
+        apart = b" ".join(texts)  # so that no character is whole that is cut in two
+        try:
+            characters = len(apart.decode()) - len(texts) + 1
         except UnicodeDecodeError:
             return None
+        if b"\\" in apart:  # of each escape the first character; a second backslash is another one
+            characters -= apart.count(b"\\") - apart.count(b"\\\\")
         written = encoder.encode_texts(texts, characters)
         return None if written is None else (written, characters)
 

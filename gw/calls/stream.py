@@ -186,11 +186,28 @@ class StreamPipeline:
         return piece
 
     def _translated(self, events: stream_events.TranslatedEvents, piece: bytes) -> bytes:
-        """Return the chunk of a piece that is translated."""
-        if self._has_begun and self._splitter.is_between_events and len(piece) <= USUAL_BYTES_MAX:
-            written = events.write_texts(piece)
-            if written is not None:
-                return written
+        """Return the chunk of a piece that is translated; texts in a row are written at once."""
+        if (
+            events.text_run is None
+            or not self._splitter.is_between_events
+            or len(piece) > USUAL_BYTES_MAX
+            or (run := events.text_run(piece)) is None
+        ):
+            return self._translated_singly(events, piece)
+        start, texts = run.start, run.texts
+        if not self._has_begun:  # the first event of an answer decides about the call
+            start = piece.find(b"\n\n", start) + 2
+            texts = texts[1:]
+        chunk = self._translated_singly(events, piece[:start]) if start else b""
+        written = events.write_texts(texts) if texts and self._has_begun else None
+        if written is not None:
+            chunk, start = chunk + written, run.end
+        if start < len(piece) and not self.is_over:
+            chunk += self._translated_singly(events, piece[start:])
+        return chunk
+
+    def _translated_singly(self, events: stream_events.TranslatedEvents, piece: bytes) -> bytes:
+        """Return the chunk of a piece whose events are translated one by one."""
         datas = self._splitter.whole_events(piece)
         if datas is None:
             return self._written(self._fed(piece))

@@ -6,6 +6,7 @@ Events of a channel that speaks the client's protocol are passed through. Otherw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from channels.dialects.error_body import error_reported
@@ -107,7 +108,8 @@ class PassthroughEvents:
 class TranslatedEvents:
     """Translates the upstream's events to the client's protocol, in the form the client requested.
 
-    It is the response's framing as well: its `end` and `broken` close the response.
+    It is the response's framing as well: its `end` and `broken` close the response. `text_run`
+    finds texts that `write_texts` takes (`channels/translation/codec.py`); None if it takes none.
 
     The translation takes the events decoded by the meter, so that each is decoded once; it also
     decides whether the client receives the usage.
@@ -131,6 +133,7 @@ class TranslatedEvents:
         self._has_ended = False
         self.content_type = framing.content_type
         self.keeps_events = framing.keeps_events
+        self.text_run = stream.text_run if framing.keeps_events else None
 
     def write(self, event: SseEvent, data: bytes) -> bytes | None:
         """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
@@ -150,9 +153,12 @@ class TranslatedEvents:
             return written + self.end()
         return written
 
-    def write_texts(self, piece: bytes) -> bytes | None:
-        """Meter a piece of whole events of text and return the client's bytes; None for others."""
-        taken = None if self._splitter is not None else self._stream.take_texts(piece)
+    def write_texts(self, texts: Sequence[bytes]) -> bytes | None:
+        """Meter texts of a run and return the client's bytes.
+
+        None, and nothing happens, if they have to be written one by one.
+        """
+        taken = self._stream.take_texts(texts)
         if taken is None:
             return None
         written, characters = taken

@@ -10,7 +10,7 @@ from channels.dialects.dialect import ChatDialect, Counting
 from channels.dialects.messages import request, response_encoder
 from channels.dialects.messages.decode import decode_request
 from channels.dialects.messages.encode import encode_request, tool_names
-from channels.dialects.messages.events import plain_texts
+from channels.dialects.messages.events import text_run
 from channels.dialects.messages.hostings import HOSTINGS
 from channels.dialects.messages.meter import MessagesMeter, ends
 from channels.dialects.messages.response_decoder import MessagesResponseDecoder
@@ -49,7 +49,7 @@ DIALECT = ChatDialect(
         new_body_encoder=response_encoder.MessagesBodyEncoder,
         keep_alive=response_encoder.KEEP_ALIVE,
         keeps_tools=True,
-        plain_texts=plain_texts,
+        text_run=text_run,
     ),
     hostings=HOSTINGS,
     needs_max_tokens=True,

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from channels.dialects.loose_members import loosely
 from channels.json import lenient
 from channels.json.weight import is_heavy_event
+from channels.translation.events import TextRun
 
 
 class Delta(Struct, gc=False):
@@ -106,24 +107,37 @@ _BLOCK_OR_TEXT = re.compile(rb'\s*(?:\[\s*\{|"[^"])')
 _HEAD_BYTES = 64
 
 
-# An event of text without escapes, as upstreams write it, some with spaces at the end.
+_DELTA_EVENT = b"event: content_block_delta\n"
+# An event of text as upstreams write it, some with spaces at the end. Its escapes are those that
+# `lenient.dumps` writes in the same way.
 _TEXT_EVENT = re.compile(
     rb'^event: content_block_delta\ndata: \{"type": ?"content_block_delta", ?"index": ?\d{1,9}, ?'
-    rb'"delta": ?\{"type": ?"text_delta", ?"text": ?"([^"\\\x00-\x1f\x7f]++)"\} *+\}\n\n',
+    rb'"delta": ?\{"type": ?"text_delta", ?"text": ?'
+    rb'"((?:[^"\\\x00-\x1f\x7f]++|\\["\\bfnrt])++)"\} *+\}\n\n',
     re.M,
 )
 _TEXT_EVENT_LINES = 3
 
 
-def plain_texts(piece: bytes) -> list[bytes] | None:
-    """Return the texts of whole events that are nothing else, as JSON without quotes.
+def text_run(piece: bytes) -> TextRun | None:
+    """Return the deltas of a piece that begins with an event, if they are texts in a row.
 
-    None for any other piece. As all lines belong to matches, which begin at the start of a line,
-    nothing lies between them.
+    As all lines of the run belong to matches, which begin at the start of a line, nothing lies
+    between them.
     """
     texts = _TEXT_EVENT.findall(piece)
-    is_all = piece.count(b"\n") == _TEXT_EVENT_LINES * len(texts) and piece.endswith(b"\n\n")
-    return texts if texts and is_all else None
+    if not texts:
+        return None
+    lines = _TEXT_EVENT_LINES * len(texts)
+    if piece.count(b"\n") == lines and piece.endswith(b"\n\n"):
+        return TextRun(0, len(piece), texts)
+    start = piece.find(_DELTA_EVENT)
+    last = piece.rfind(_DELTA_EVENT, 0, piece.rfind(b"\n\n"))
+    end = piece.find(b"\n\n", last) + 2
+    is_run = piece.count(b"\n", start, end) == lines
+    if not is_run or (start > 0 and not piece.endswith(b"\n\n", 0, start)):
+        return None
+    return TextRun(start, end, texts)
 
 
 def read_event(data: bytes) -> MessagesEvent | None:
