@@ -1,8 +1,9 @@
 """`gw check-config`: parse the configuration and report every fault at once (running.md: Commands).
 
-It changes nothing. It opens the certificate, and reads the list of migrations and one key of a
-running database: one that would refuse this program is a warning, a secret that does not open its
-key a fault. `--probe` requests each channel's list of
+It changes nothing. It opens the certificate and shows when it expires, connects to Redis as a
+gateway does, and reads the list of migrations and one key of a running database. A Redis or a
+database that does not reply is a warning with the reason, so is a database that would refuse this
+program; a secret that does not open its key is a fault. `--probe` requests each channel's list of
 models, which is free of charge; exit code 1 means that a channel refused its key. The faults and
 their texts are in `gw/config/faults.py`. Warnings leave the exit code 0.
 """
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from actors.limits.redis_backend import scripts
 from actors.store.database import Database
 from actors.store.embedded.errors import EmbeddedFault
 from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.store.errors import SessionsNotKept, StoreError
+from actors.store.redis import RedisLink, RedisUnavailable
 from actors.store.schema import MigrationFault, unapplied
 from channels.http.client import HttpClient
 from channels.redaction import Redactor
@@ -29,9 +32,10 @@ from gw.cli.arguments import add_command
 from gw.cli.context import read_config
 from gw.cli.output import Result, sheet, table
 from gw.config import faults
-from gw.config.certificate import server_context
+from gw.config.certificate import expires_at, server_context
 from gw.config.config import Config
 from gw.config.credentials import check_files
+from gw.instants import format_instant, of_seconds
 from gw.keys.issue import check_secret
 from gw.keys.sealing import KeySealer, WrongSecret
 from gw.keys.secret import Secret
@@ -69,8 +73,10 @@ def check_config(options: Namespace) -> Result:
         "channels": len(config.registry.channels),
         "models": len(config.registry.models),
     }
+    if expires := expires_at(config):
+        record["certificate_expires_at"] = format_instant(of_seconds(expires))
     shown = sheet(record)
-    cautions = [*config.cautions, *_unwritable(config), *asyncio.run(_checked_database(config))]
+    cautions = [*config.cautions, *_unwritable(config), *asyncio.run(_servers(config))]
     record["warnings"] = faults.caution_records(cautions)
     text = [shown, *(f"warning: {caution}" for caution in cautions)]
     if not options.probe:
@@ -93,6 +99,27 @@ def _unwritable(config: Config) -> list[faults.Caution]:
         return []
     message = f"{config.data_dir} cannot be written here by this user: {there} does not allow it"
     return [faults.Caution(str(config.source), "data_dir", message)]
+
+
+async def _servers(config: Config) -> list[faults.Caution]:
+    """Return what is to be said of the database and of Redis. Raises ConfigFaults."""
+    of_redis, of_database = await asyncio.gather(_checked_redis(config), _checked_database(config))
+    return [*of_redis, *of_database]
+
+
+async def _checked_redis(config: Config) -> list[faults.Caution]:
+    """Return a caution if Redis does not reply, or not in the time that a gateway gives it."""
+    if not config.redis_url:
+        return []
+    link = RedisLink(config.redis_url, scripts())
+    try:
+        await link.connect()
+    except RedisUnavailable as error:
+        message = f"account limits would hold in each process alone: {error}"
+        return [faults.Caution(str(config.source), "redis_url", message)]
+    finally:
+        await link.close()
+    return []
 
 
 async def _checked_database(config: Config) -> list[faults.Caution]:

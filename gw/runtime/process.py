@@ -39,6 +39,7 @@ from gw.runtime.database_pools import DatabasePools
 from gw.runtime.huge_pages import HugePages, huge_page_bytes
 from gw.runtime.loop_lag import LoopLag
 from gw.runtime.memory import IdleTrimmer
+from gw.runtime.stuck_loop import StuckLoop
 from metrics.prometheus import Metrics
 from metrics.version import release
 
@@ -177,6 +178,7 @@ def start_watches(process: Process, writer: LedgerWriter) -> None:
         process.overload, ledger_seconds=lambda: writer.backlog_seconds, metrics=metrics
     )
     supervisor.start("loop_lag", LoopLag(metrics=metrics, clock=clock, watch=watch).run)
+    supervisor.start("stuck_loop", StuckLoop(clock=clock).run)
     quiet = IdleTrimmer(process.in_flight, clock)
     supervisor.start("quiet_times", quiet.run)
     if huge_bytes := huge_page_bytes():

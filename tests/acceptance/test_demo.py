@@ -57,7 +57,7 @@ def check_terminal(lines: list[str]) -> None:
     assert ready.startswith("ready "), lines
     assert not rest, lines
     actions = {json.loads(line)["action"] for line in lines if line.startswith("{")}
-    assert actions <= {"loop_lagged", "overload_began", "overload_ended"}, lines
+    assert actions <= {"loop_lagged", "loop_stuck", "overload_began", "overload_ended"}, lines
 
 
 def check_files(text: str, since: float) -> None:
