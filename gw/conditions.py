@@ -74,6 +74,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "hold_overdue": Condition(
         "critical", "A hold of a call has been open for {seconds} seconds.", (HOLD_SECONDS,)
     ),
+    "settlement_quarantined": Condition(
+        "critical", "Settlements or rows that the ledger refused wait to be booked."
+    ),
     "tasks_overdue": Condition(
         "critical",
         "A task should have been asked about {seconds} seconds ago.",

@@ -206,10 +206,13 @@ METRIC_FAMILIES: tuple[MetricFamily, ...] = (
     MetricFamily("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
     # Money.
     MetricFamily(
-        "gw_holds_open", "gauge", (), "Holds of calls open in the database, of every process."
+        "gw_holds_open",
+        "gauge",
+        (),
+        "Holds of calls open in the database, of every process, but for those in the quarantine.",
     ),
     MetricFamily(
-        "gw_oldest_hold_seconds", "gauge", (), "Age of the oldest open hold; 0 without one."
+        "gw_oldest_hold_seconds", "gauge", (), "Age of the oldest of them; 0 without one."
     ),
     MetricFamily(
         "gw_oldest_lease_seconds",

@@ -389,6 +389,7 @@ class Metrics:
             ("limits_degraded", self._limits_degraded.value),
             ("call_log_unkept", not self._call_log_kept.value),
             ("calls_shed", self._overloaded.value),
+            ("settlement_quarantined", self._quarantined.value),
         )
         return [
             *(name for name, holds in gauges if holds),

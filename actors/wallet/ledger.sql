@@ -60,8 +60,8 @@ SELECT proved_at, faults, CASE WHEN (report ->> 'at')::timestamptz = proved_at T
 FROM ledger_proofs
 
 -- holds_summary --
--- Number of open holds of processes, and the age of the oldest in seconds. Holds of jobs, which are many, are in
--- `job_polls`.
+-- Number of open holds of processes, and the age of the oldest in seconds, without those of calls in the quarantine.
+-- Holds of jobs, which are many, are in `job_polls`.
 -- The longest time since the last heartbeat of a process with a lease.
 -- Time of the last proof of the ledger, in Unix seconds, and its number of faulty rows.
 -- The number of messages in the quarantine.
@@ -74,4 +74,4 @@ SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float
        coalesce((SELECT faults FROM ledger_proofs), 0),
        (SELECT count(*) FROM quarantine WHERE booked_at IS NULL),
        coalesce((SELECT max(overshoot_nano_usd) FROM budget_sums WHERE overshoot_nano_usd > 0), 0)
-FROM holds WHERE process_id IS NOT NULL
+FROM holds h WHERE process_id IS NOT NULL AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = h.call_id)

@@ -5,6 +5,8 @@ refuses for good is stored in the table `quarantine`, which takes any bytes, and
 `data_dir/quarantine` where even that is refused; files move to the table as soon as it takes them.
 The hold of the call stays, and its job rests: it is not polled again, because a later end, such as
 that of a film which its upstream has deleted, could be booked in place of the one that was refused.
+Its idempotency key ends with it and not when it is booked: the client, which has its answer, would
+be charged for another one when it tries again.
 `gw ledger verify` names what is not booked, and `gw ledger quarantine --book` books it: as it is,
 if the database takes it now, or shortened to what the cost depends on.
 """
@@ -31,9 +33,10 @@ from actors.store.queries import load
 from actors.store.session import Session
 from actors.wallet import messages
 from actors.wallet.batch import Batch, apply
+from actors.wallet.claims import end_to_json
 from actors.wallet.flight_recorder.recorder import PRICED_BY
 from actors.wallet.rows import encode_settlement
-from actors.wallet.storable import clean_json, encode_json
+from actors.wallet.storable import clean_json, encode_json, to_json
 
 SQL = load("actors.wallet", "quarantine.sql")
 FOLDER, SUFFIX = "quarantine", ".json"
@@ -58,7 +61,8 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A refused message: the settlement of a call, or the row of one without a hold (`is_row`).
 
     `held` is the hold that had not been written by then, in nano-USD, `budgets` its nodes. `job` is
-    how its job ends.
+    how its job ends, `claim_end` how its idempotency key does: without its response, which the
+    writer has left out by then.
     """
 
     facts: messages.CallFacts
@@ -69,6 +73,7 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: int | None = None
     job: Mapping[str, Any] | None = None
     budgets: tuple[messages.HeldNode, ...] = ()
+    claim_end: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, message: messages.Settle | messages.Record, error: str) -> Quarantined:
@@ -78,13 +83,14 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
         kept = cls(facts=message.facts, outcome=outcome, error=error[:ERROR_CHARACTERS_MAX])
         if isinstance(message, messages.Record):
             return replace(kept, is_row=True)
-        admitted, job = message.admitted, message.job
+        admitted, job, claim_end = message.admitted, message.job, message.claim_end
         return replace(
             kept,
             is_recovery=message.is_recovery,
             held=None if admitted is None else admitted.hold.amount_nano_usd,
             job=None if job is None else msgspec.json.decode(job),
             budgets=() if admitted is None else admitted.budgets,
+            claim_end=None if claim_end is None else end_to_json(claim_end),
         )
 
     def batch(self, *, is_short: bool) -> Batch:
@@ -177,8 +183,9 @@ async def adopt(store: Executor, folder: Path) -> int:
 
 
 async def _insert(store: Executor, kept: Quarantined, message: bytes) -> None:
+    call_id, ended = kept.facts.call_id, kept.claim_end
     row = {
-        "call": str(kept.facts.call_id),
+        "call": str(call_id),
         "job": kept.facts.job_id,
         "account": kept.facts.account_id,
         "key": kept.facts.key_id,
@@ -186,6 +193,7 @@ async def _insert(store: Executor, kept: Quarantined, message: bytes) -> None:
         "is_recovery": kept.is_recovery,
         "error": kept.error,
         "message": message,
+        "ended": None if ended is None else to_json([{"call_id": call_id.hex, **ended}]),
     }
     await store.fetch_all(SQL["keep"], row)
 

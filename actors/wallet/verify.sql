@@ -287,9 +287,10 @@ WHERE i.created_at >= %(since)s
                   WHERE e.call_id = i.call_id AND e.kind = 'hold' AND e.account_id = i.account_id)
 
 -- kept_answer_is_settled --
--- Every stored response, kept or too large, is that of a settled call, or of one that began a job.
+-- Every stored response, kept or too large, is that of a settled call, or of one that began a job or is in the quarantine.
 SELECT i.account_id, i.key, i.call_id::text, i.state FROM idempotency i
 WHERE i.state <> 'executing' AND NOT EXISTS (SELECT FROM jobs j WHERE j.call_id = i.call_id)
+  AND NOT EXISTS (SELECT FROM quarantined_calls() q WHERE q.call_id = i.call_id)
   AND (i.created_at >= %(since)s OR i.call_id IN (SELECT call_id FROM checkpoint_entries WHERE ends_at = %(since)s))
   AND NOT EXISTS (SELECT FROM entries_since(%(since)s) e
                   WHERE e.call_id = i.call_id AND e.kind IN ('settle', 'correction'))

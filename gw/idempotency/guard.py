@@ -135,6 +135,6 @@ _IN_FLIGHT = (
     " one; try again shortly."
 )
 _NOT_CACHED = (
-    f"The request with this {HEADER} succeeded and was billed, but its answer was too large to be"
-    " kept. Nothing was charged for this one; the list endpoints and the call log tell of it."
+    f"The request with this {HEADER} succeeded and was billed, but its answer could not be kept."
+    " Nothing was charged for this one; the list endpoints and the call log tell of it."
 )

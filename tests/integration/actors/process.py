@@ -17,7 +17,7 @@ from actors.heartbeat import Heartbeat
 from actors.process import ProcessIdentity
 from actors.recovery import Recovery
 from actors.store.database import Database
-from actors.wallet.claims import Claim
+from actors.wallet.claims import Claim, ClaimEnd
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.live_calls import Delivered, LiveCalls
 from actors.wallet.messages import CallFacts, Hold, NewJob, NodeHold, Outcome
@@ -108,12 +108,13 @@ class Process:
         *,
         held: int | None = None,
         nodes: tuple[NodeHold, ...] = (),
+        claim_end: ClaimEnd = None,
         **more: Any,
     ) -> None:
         """End a call, which held so much, with `more` in its outcome; see `Wallets.settle`."""
         now = SystemClock().now()
         ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1, **more)
-        self.wallets.settle(facts, ended, held_nano_usd=held, nodes=nodes)
+        self.wallets.settle(facts, ended, held_nano_usd=held, nodes=nodes, claim_end=claim_end)
         self.live.leave(facts.call_id)
 
     def refuse(self, account_id: str, key_id: str, *, facts: CallFacts | None = None) -> None:

@@ -9,8 +9,9 @@ from actors.jobs import store
 from actors.store.database import Database
 from actors.store.errors import ContentRefused
 from actors.store.session import Session
+from actors.wallet.claims import Claim, ClaimEnd, ClaimState, Free, KeptResponse
 from actors.wallet.flight_recorder.wreck import left_behind
-from actors.wallet.ledger import read_balance
+from actors.wallet.ledger import read_balance, read_holds_summary
 from actors.wallet.messages import CallFacts
 from actors.wallet.quarantine import (
     Quarantined,
@@ -22,7 +23,9 @@ from actors.wallet.quarantine import (
     waiting,
 )
 from actors.wallet.verify import verify
-from tests.integration.actors.process import GONE, lease, ledger_of, process, rows_of
+from gw.conditions import read_facts
+from gw.idempotency.store import IdempotencyStore
+from tests.integration.actors.process import GONE, age_holds, lease, ledger_of, process, rows_of
 from tests.integration.actors.test_jobs import JOB, begin, end, the_job
 from tests.integration.money import ACCOUNT
 from tests.support.jobs import FILM
@@ -71,6 +74,10 @@ async def test_refused_settlement_waits_with_its_hold_and_is_booked(database_url
         assert "no_77" in one.error
         report = await verify(database)
         assert {fault["invariant"] for fault in report.faults} == {"quarantine_is_booked"}
+        await age_holds(database, 3600.0)  # by design: its own alarm is the quarantine's
+        found = await read_holds_summary(database)
+        assert (found.open_count, found.oldest_seconds, found.quarantined) == (0, 0.0, 1)
+        assert (await read_facts(database)).oldest_hold_seconds == 0.0
 
         with pytest.raises(ContentRefused):  # also without its texts
             await booked(database, bad)
@@ -92,6 +99,31 @@ async def test_what_is_refused_again_is_booked_without_what_is_refused(database_
         assert await booked(database, facts) == "shortened"
         assert await row_of(database, facts) == ("success", 77, "estimated")
         assert await read_balance(database, ACCOUNT) == (BALANCE - 77, 0)
+
+
+@logs(*REFUSED)
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [(KeptResponse(status=200, headers=(), body=b"png"), "too_large"), (Free(), None)],
+    ids=["bought", "failed"],
+)
+async def test_idempotency_key_of_a_refused_settlement_ends_at_once_and_for_as_long_as_any(
+    end: ClaimEnd, state: ClaimState | None, database_url: str
+) -> None:
+    claim = Claim(key="order-1", fingerprint=b"one")
+    async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
+        keys = IdempotencyStore(database)
+        facts = await mine.hold(100, claim=claim)
+        await database.execute(NO_77.format("call_logs"))
+        mine.settle(facts, 77, claim_end=end)
+        await mine.wallets.settled(ACCOUNT)
+        assert await keys.state(ACCOUNT, claim) == state
+        report = await verify(database)
+        assert {fault["invariant"] for fault in report.faults} == {"quarantine_is_booked"}
+        await database.execute(ANY.format("call_logs"))
+        assert await booked(database, facts) == "whole"
+        await database.execute("UPDATE idempotency SET expires_at = expires_at - interval '1 hour'")
+        assert await keys.state(ACCOUNT, claim) == state
 
 
 @logs(*REFUSED)

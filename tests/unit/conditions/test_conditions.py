@@ -100,8 +100,9 @@ def test_processes_report_what_their_own_gauges_show() -> None:
     metrics.call_log_kept(False)
     metrics.limits_degraded(True)
     metrics.overloaded(True)
+    metrics.quarantined(1)
     metrics.budgets.overshot(1)
     metrics.budgets.refused_for_nothing()
     found = metrics.conditions(now)
-    assert len(found) == 7
+    assert len(found) == 8
     assert named(conditions_of(FINE, [], ["of_a_newer_one", *found])) == found
