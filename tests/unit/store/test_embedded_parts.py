@@ -2,10 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
+import psycopg2
 import pytest
 
-from actors.store.embedded import binaries
+from actors.store.embedded import binaries, cluster
+from actors.store.embedded.cluster import Cluster
 from actors.store.embedded.errors import EmbeddedFault
 from actors.store.embedded.identity import Identity
 from actors.store.embedded.postmaster import Postmaster
@@ -94,3 +98,25 @@ def test_file_of_a_dead_server_is_stale(tmp_path: Path) -> None:
 def test_number_taken_by_another_program_is_stale(tmp_path: Path) -> None:
     (tmp_path / "postmaster.pid").write_text(f"{os.getpid()}\n/data\n1\n5432\n/run\n")
     assert Postmaster.read(tmp_path) is None
+
+
+def test_server_that_says_that_it_starts_is_waited_for_and_a_silent_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Cluster(tmp_path, binaries=binaries.find_binaries({}), identity=ME, settings={})
+    said: list[str] = []
+
+    def connect(*_: Any, **__: Any) -> Mock:
+        if said:
+            raise psycopg2.OperationalError(said.pop(0))
+        return Mock()
+
+    monkeypatch.setattr(cluster, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(Cluster, "url", "")
+    monkeypatch.setattr(Postmaster, "read", Mock())
+    monkeypatch.setattr(psycopg2, "connect", connect)
+    said += ["FATAL:  the database system is starting up"] * 3
+    made._wait_ready()
+    said += ["timeout expired"]
+    with pytest.raises(EmbeddedFault, match="does not answer: timeout expired"):
+        made._wait_ready()
