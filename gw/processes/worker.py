@@ -3,8 +3,9 @@
 Parent and worker exchange lines of JSON. The parent sends `{"config": TEXT}`, at the start and
 for each reload: the text that it has accepted, because the file may have changed by the time that
 a worker has to be replaced. The worker sends `{"admin": …}` when it serves, `{"reloaded": …}`
-after each reload, and `{"alive": true}` from its loop at intervals: a silent worker hangs. A
-worker whose standard input is closed has lost its parent, and drains.
+after each reload, and `{"alive": true}` from its loop at intervals, also while it starts: a silent
+worker hangs, however long a migration or a busy machine keeps another. A worker whose standard
+input is closed has lost its parent, and drains.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+from actors.process import cpu_seconds
 from metrics.logs import EventLog
 
-READY_SECONDS = 120.0
+# So long a worker that starts may say nothing and compute nothing. It is silent until its program
+# is loaded, which takes a second or two of CPU, and minutes where other work has the CPU.
+START_SILENCE_SECONDS = 120
 RELOAD_SECONDS = 30.0
 ALIVE = {"alive": True}
 
 
 class WorkerFailed(Exception):
     """A worker ended, or sent nothing, before it served."""
+
+
+class NoReply(WorkerFailed):
+    """A worker has sent no reply in time."""
 
 
 @dataclass(eq=False)
@@ -38,6 +46,7 @@ class Worker:
     heard_at: float = field(default_factory=monotonic)  # time of the last line
     _replies: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
     _reading: asyncio.Task[None] | None = None
+    _given_up: int = 0  # reloads whose replies nobody waits for any more
     _log: EventLog = field(default_factory=lambda: EventLog("gw.processes"))
 
     def __repr__(self) -> str:
@@ -77,7 +86,7 @@ class Worker:
         worker._reading = asyncio.create_task(worker._read())
         try:
             worker._post(text)
-            reply = await worker._reply(READY_SECONDS)
+            reply = await worker._ready()
         except BaseException:
             worker.kill()
             await worker.ended()
@@ -88,7 +97,11 @@ class Worker:
     async def reload(self, text: str) -> bool:
         """Apply another configuration; return False if refused. Raises WorkerFailed."""
         self._post(text)
-        return bool((await self._reply(RELOAD_SECONDS))["reloaded"])
+        try:
+            return bool((await self._reply(RELOAD_SECONDS))["reloaded"])
+        except NoReply:
+            self._given_up += 1
+            raise
 
     def stop(self) -> None:
         """Let the worker drain and exit."""
@@ -117,12 +130,31 @@ class Worker:
             except ProcessLookupError:
                 return  # it has ended meanwhile
 
+    async def _ready(self) -> dict[str, Any]:
+        """Return what a worker that starts says of itself, as long as it gives signs of life.
+
+        Only seconds in which this process was awake itself count.
+        """
+        silent = 0
+        while True:
+            before = self._life()
+            try:
+                return await self._reply(1.0)
+            except NoReply:
+                silent = silent + 1 if self._life() == before else 0
+                if silent >= START_SILENCE_SECONDS:
+                    raise
+
+    def _life(self) -> tuple[float, float]:
+        """Return when it was heard, and how much it has computed."""
+        return self.heard_at, cpu_seconds(self.pid)
+
     async def _reply(self, seconds: float) -> dict[str, Any]:
         try:
             async with asyncio.timeout(seconds):
                 reply = await self._replies.get()
         except TimeoutError:
-            raise WorkerFailed(f"process {self.process.pid} does not answer") from None
+            raise NoReply(f"process {self.process.pid} does not answer") from None
         if not reply:
             raise WorkerFailed(f"process {self.process.pid} has ended")
         return reply
@@ -133,7 +165,9 @@ class Worker:
             self.heard_at = monotonic()
             try:
                 reply = json.loads(line)
-                if reply != ALIVE:
+                if self._given_up and isinstance(reply, dict) and "reloaded" in reply:
+                    self._given_up -= 1
+                elif reply != ALIVE:
                     self._replies.put_nowait(reply)
             except ValueError:  # not ours: a library prints
                 printed = line.decode(errors="replace").strip()

@@ -61,7 +61,6 @@ async def run_worker(
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
         )
-        beating = asyncio.create_task(_beat(beat_seconds(config.worker_silence_seconds)))
         try:
             while line := await reader.readline():
                 accepted = reload(gateway, partial(read_config, line))
@@ -73,26 +72,33 @@ async def run_worker(
     def announce(gateway: Gateway) -> None:
         _say({"admin": gateway.admin_url})
 
-    return await run_gateway(
-        placed(config),
-        read_again=None,
-        shares_port=True,
-        parent_socket=None
-        if parent_descriptor is None
-        else socket.socket(fileno=parent_descriptor),
-        announce=announce,
-        lifeline=listen_to_parent,
-    )
+    beating = asyncio.create_task(_beat(beat_seconds(config.worker_silence_seconds)))
+    try:
+        return await run_gateway(
+            placed(config),
+            read_again=None,
+            shares_port=True,
+            parent_socket=None
+            if parent_descriptor is None
+            else socket.socket(fileno=parent_descriptor),
+            announce=announce,
+            lifeline=listen_to_parent,
+        )
+    finally:
+        beating.cancel()
 
 
 async def _beat(seconds: float) -> None:
-    """Send signs of life from the loop to the parent.
+    """Send signs of life from the loop to the parent, until that has ended.
 
     It does not wait for a parent that reads nothing because it is paused itself.
     """
     while True:
         if select.select((), (sys.stdout,), (), 0)[1]:
-            _say(ALIVE)
+            try:
+                _say(ALIVE)
+            except BrokenPipeError:  # the end of its input says so, too
+                return
         await asyncio.sleep(seconds)
 
 
@@ -101,4 +107,5 @@ def _config_of(line: bytes, source: Path) -> Config:
 
 
 def _say(reply: dict[str, Any]) -> None:
-    print(json.dumps(reply), flush=True)
+    # Unbuffered: what a parent that is gone does not take would be tried again at the exit.
+    os.write(sys.stdout.fileno(), json.dumps(reply).encode() + b"\n")
