@@ -30,6 +30,7 @@ from loadtests.rig.machine import (
     pin,
     place,
     resident_mb,
+    session_kept,
     tree,
 )
 from loadtests.rig.targets import Target, gateway, light_upstream
@@ -192,6 +193,7 @@ async def attack(target: Target, *, times: float, seconds: float) -> None:
     print(f"refusals in each second with a pause after the first: {stood.refusals}")
 
 
+@session_kept()
 def overload(times: float = 3.0, seconds: float = 10.0) -> None:
     """Start what is needed, each on its cores, and attack."""
     placement = place(available_cores())

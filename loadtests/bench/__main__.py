@@ -22,7 +22,15 @@ from loadtests.bench.figures import Section
 from loadtests.bench.peers import PEERS
 from loadtests.bench.scenarios import SHAPES, WORKLOADS
 from loadtests.bench.table import begin
-from loadtests.rig.machine import allow_files, available_cores, description, go_first, pin, place
+from loadtests.rig.machine import (
+    allow_files,
+    available_cores,
+    description,
+    go_first,
+    pin,
+    place,
+    session_kept,
+)
 from loadtests.rig.network import GATEWAY, network
 from loadtests.rig.processes import CommandFailed
 from loadtests.rig.site import HERE, Tree
@@ -75,6 +83,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+@session_kept()
 def main(arguments: Sequence[str]) -> int:
     """Measure, print and write the table anew after each piece of work; return the exit code."""
     options = parse(arguments)

@@ -14,19 +14,19 @@ import platform
 import resource
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from actors import process
 from actors.store.embedded.binaries import find_binaries
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_CPUCLOCK_SCHED = 2  # the clock of a process in its number, as clock_getcpuclockid(3) makes it
 
+OWN_SESSION = Path("/proc/self/autogroup")
 NICE, DATABASE_NICE = -20, -5  # agents of a machine may have -10; load goes before a database
 PACKAGES = ("tornado", "uvloop", "httptools", "msgspec", "ujson", "aiopg", "psycopg2-binary")
 
@@ -35,9 +35,7 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of one process with all its threads, and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own, ended = (sum(map(int, fields[at : at + 2])) / _TICK for at in (11, 13))
-    with suppress(OSError):
-        own = time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
-    return own + ended
+    return (process.cpu_seconds(pid) or own) + ended
 
 
 def resident_mb(pid: int) -> float:
@@ -117,6 +115,22 @@ def go_first(pids: Iterable[int], *, nice: int = NICE) -> bool:
             if error.errno != errno.EINVAL:  # it belongs to no session that has a weight
                 return False
     return True
+
+
+@contextmanager
+def session_kept() -> Iterator[None]:
+    """Give the session of this process back the weight that it has now.
+
+    It is the terminal's, too: what is started there later would go before every service of the
+    machine, whose sessions are their own.
+    """
+    before = OWN_SESSION.read_text().split()[-1] if OWN_SESSION.exists() else ""
+    try:
+        yield
+    finally:
+        if before:
+            with suppress(OSError):  # it was not raised, either: the same right is needed for that
+                OWN_SESSION.write_text(before)
 
 
 def free_ports(count: int) -> list[int]:
