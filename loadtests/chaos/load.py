@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from loadtests.chaos import calls
 from loadtests.chaos.calls import Call, KindName, Sent
 from loadtests.rig.async_connection import AsyncConnection
+from loadtests.rig.own_time import OwnTime
 
 HOST = "127.0.0.1"
 KEPT_RATIO = 0.5  # of the calls that take a connection which another has left open
@@ -54,18 +55,18 @@ class Load:
         while self._idle:
             await self._idle.pop().close()
 
-    async def until_well(self, since: float) -> float | None:
+    async def until_well(self, since: float, own_time: OwnTime) -> float | None:
         """Wait until calls begun after that moment are answered one after the other.
 
         Returns how many seconds after it the first of them was begun, None when they never are.
         """
-        try:
-            async with asyncio.timeout(WELL_SECONDS):
-                while (began_at := self._well_since(since)) is None:
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            return None
-        return began_at - since
+
+        async def is_well() -> bool:
+            return self._well_since(since) is not None
+
+        await own_time.until(is_well, WELL_SECONDS)
+        began_at = self._well_since(since)
+        return None if began_at is None else began_at - since
 
     def number(self) -> int:
         """The number of a call that is made beside these."""

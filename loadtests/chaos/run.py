@@ -128,7 +128,8 @@ async def _struck(fault: Fault, strike: Strike, result: Result) -> list[str]:
         await fault.strike(strike)
     except (Broken, NotReady) as broken:
         breaches.append(str(broken))
-    result.well_after = _longer(result.well_after, await load.until_well(time.monotonic()))
+    well_after = await load.until_well(time.monotonic(), stack.own_time)
+    result.well_after = _longer(result.well_after, well_after)
     if fault.opens and (left := await _left_open(stack)):
         breaches.append(f"after {CLOSED_SECONDS:g} s still open: {', '.join(left)}")
     await load.end()
@@ -148,37 +149,40 @@ def _longer(one: float | None, other: float | None) -> float | None:
 
 async def _left_open(stack: Stack) -> list[str]:
     """Wait until each channel is closed in each process; those that are not after so long."""
-    since = time.monotonic()
-    while True:
+    left: set[str] = set()
+
+    async def are_closed() -> bool:
+        nonlocal left
         states = (await stack.page()).series("gw_channel_state")
         left = {
             name for (name, _, state), is_in in states.items() if state == "closed" and not is_in
         }
-        if not left or time.monotonic() - since > CLOSED_SECONDS:
-            return sorted(left)
-        await asyncio.sleep(0.2)
+        return not left
+
+    await stack.own_time.until(are_closed, CLOSED_SECONDS)
+    return sorted(left)
 
 
 async def _grow_quiet(stack: Stack, result: Result) -> None:
     """Wait until nothing is held or in flight, and note what is after so long."""
-    since = time.monotonic()
-    while True:
+    since, held, slots = time.monotonic(), 0, 0
+
+    async def is_quiet() -> bool:
+        nonlocal held, slots
         held = len(await asyncio.to_thread(open_holds, stack.database_url))
         page = await stack.page()
         leases = [CONCURRENCY - free for free in await stack.free_places()]
         slots = int(
             page.total("gw_channel_slots_in_use") + page.total("gw_calls_in_flight") + sum(leases)
         )
-        seconds = time.monotonic() - since
-        if not held and not slots:
-            result.quiet_after = _longer(result.quiet_after, seconds)
-            return
-        if seconds > QUIET_SECONDS:
-            result.quiet_after = None
-            result.open_holds = max(result.open_holds, held)
-            result.leaked_slots = max(result.leaked_slots, slots)
-            return
-        await asyncio.sleep(0.5)
+        return not held and not slots
+
+    if await stack.own_time.until(is_quiet, QUIET_SECONDS, pause=0.5):
+        result.quiet_after = _longer(result.quiet_after, time.monotonic() - since)
+    else:
+        result.quiet_after = None
+        result.open_holds = max(result.open_holds, held)
+        result.leaked_slots = max(result.leaked_slots, slots)
 
 
 def verify(stack: Stack) -> list[str]:

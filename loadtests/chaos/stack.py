@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
@@ -13,14 +14,16 @@ import psycopg2
 
 from actors.clock import SystemClock
 from actors.store.embedded.postgres import EmbeddedPostgres
+from actors.store.embedded.postmaster import Postmaster
 from loadtests.chaos import calls
-from loadtests.chaos.unit import POLL_SECONDS, READY_SECONDS, NotReady, Unit
+from loadtests.chaos.unit import READY_SECONDS, NotReady, Unit
 from loadtests.chaos.valkey import MortalValkey, mortal_valkey
 from loadtests.rig.async_connection import exchange
 from loadtests.rig.deployment import SECRET, channel, model
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.installation import Installation
-from loadtests.rig.machine import free_ports
+from loadtests.rig.machine import free_ports, tree
+from loadtests.rig.own_time import OwnTime
 from loadtests.rig.process import Process, until_end
 from loadtests.rig.processes import SimulatorProcess, serve
 from loadtests.rig.scrape import Admin, Page
@@ -102,7 +105,11 @@ class Stack(Installation):
     log_file: Path | None = None
     gateway: Unit = field(init=False)
     tenants: Sequence[Tenant] = ()
+    own_time: OwnTime = field(init=False)  # of everything
     _at: int = 0  # of `admin_ports`
+
+    def __post_init__(self) -> None:
+        self.own_time = OwnTime(self._pids)
 
     @property
     def database_url(self) -> str:
@@ -153,12 +160,9 @@ class Stack(Installation):
 
     async def serves(self) -> None:
         """Wait until one of the gateway's processes serves clients. Raises NotReady."""
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                while not await self._is_served():
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            raise NotReady(f"nothing serves on port {self.port}") from None
+        if not await self.own_time.until(self._is_served, READY_SECONDS):
+            log = self.gateway.process.log()
+            raise NotReady(f"nothing serves on port {self.port} ({self.own_time!r}):\n{log}")
 
     async def _is_served(self) -> bool:
         try:
@@ -187,18 +191,24 @@ class Stack(Installation):
         port = self.admin_ports[self._at]
         admin = Admin(f"http://127.0.0.1:{port}")
 
-        async def is_ready() -> bool:
+        async def why_not_ready() -> str:
             try:
-                return (await asyncio.to_thread(admin.get, "/readyz")).status == 200
-            except OSError:
-                return False
+                response = await asyncio.to_thread(admin.get, "/readyz")
+            except OSError as error:
+                return f"/readyz: {error!r}"
+            return "" if response.status == 200 else f"/readyz: {response.body.decode()}"
 
         def start() -> Process:
             environ = {**self.environ, "GW_ADMIN_PORT": str(port)}
             command = self.site.module(serve(self.config, self.processes))
             return Process(command, environ=environ, log_file=self.log_file)
 
-        return Unit(start, is_ready=is_ready)
+        return Unit(start, why_not_ready=why_not_ready, own_time=self.own_time)
+
+    def _pids(self) -> list[int]:
+        postmaster = Postmaster.read(self.folder / "postgres" / "data")
+        server = [] if postmaster is None else tree(postmaster.pid)
+        return [*tree(os.getpid()), *server]
 
     def _make_tenants(self) -> list[Tenant]:
         registrar = Registrar(self.database_url, SECRET, f"http://127.0.0.1:{self.port}")

@@ -6,17 +6,18 @@ What it leaves behind is left alone: worker processes whose parent was killed fi
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from loadtests.rig.own_time import OwnTime
 from loadtests.rig.process import LINES_KEPT, Process
 
 # RestartSec of `ops/systemd/model-gateway.service`.
 RESTART_SECONDS = 2.0
+# Of its own time: a start takes four seconds of CPU.
 READY_SECONDS = 60.0
 STOP_SECONDS = 60.0
-POLL_SECONDS = 0.1
 
 
 class NotReady(Exception):
@@ -27,10 +28,16 @@ class Unit:
     """What `start` starts, kept running."""
 
     def __init__(
-        self, start: Callable[[], Process], *, is_ready: Callable[[], Awaitable[bool]]
+        self,
+        start: Callable[[], Process],
+        *,
+        why_not_ready: Callable[[], Awaitable[str]],
+        own_time: OwnTime,
     ) -> None:
+        """`why_not_ready`: what it says of itself; empty when it serves."""
         self._start = start
-        self._is_ready = is_ready
+        self._why_not_ready = why_not_ready
+        self._own_time = own_time
         self.restart_seconds = RESTART_SECONDS
         self._ended: list[Process] = []
         self._past: deque[str] = deque(maxlen=LINES_KEPT)
@@ -58,22 +65,30 @@ class Unit:
 
     async def ready(self) -> None:
         """Wait until it serves. Raises NotReady."""
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                while not await self._is_ready():
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            raise NotReady(f"{self.process} does not serve:\n{self.process.log()}") from None
+        why, began_at = "", time.monotonic()
+
+        async def is_ready() -> bool:
+            nonlocal why
+            why = await self._why_not_ready()
+            return not why
+
+        if not await self._own_time.until(is_ready, READY_SECONDS):
+            waited = f"after {time.monotonic() - began_at:.0f} s ({self._own_time!r})"
+            raise NotReady(f"{self.process} does not serve {waited}: {why}\n{self.process.log()}")
 
     async def stop(self) -> int:
         """End it with SIGTERM; returns its exit code."""
         self._keeper.cancel()
         await asyncio.wait([self._keeper])
-        self.process.popen.terminate()
+        popen = self.process.popen
+        popen.terminate()
+
+        async def has_ended() -> bool:
+            return popen.poll() is not None
+
         try:
-            return await asyncio.to_thread(self.process.popen.wait, STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            return -1
+            has_stopped = await self._own_time.until(has_ended, STOP_SECONDS)
+            return popen.wait() if has_stopped else -1
         finally:
             await asyncio.to_thread(self.close)
 
