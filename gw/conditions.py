@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -18,6 +19,9 @@ from actors.store.session import Statements
 from metrics.groups.config import CERTIFICATE_SECONDS, CERTIFICATE_SECONDS_MIN
 
 SQL = load("gw", "conditions.sql")
+
+# In a checkout; an installation has none.
+RUNBOOKS = Path(__file__).resolve().parents[1] / "ops" / "runbooks"
 
 Severity = Literal["critical", "warning"]
 

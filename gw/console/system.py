@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gw.admin.ledger import LedgerProofs
-from gw.conditions import ChannelFacts, conditions_of, read_facts
+from gw.conditions import RUNBOOKS, ChannelFacts, conditions_of, read_facts
 from gw.config.config import Config
 from gw.console.board import ChannelTile
 from gw.console.changes import actor_of, in_words
@@ -35,6 +35,7 @@ class SystemHandler(ConsoleHandler):
             source=config.source,
             cautions=config.cautions,
             facts=facts,
+            has_runbooks=RUNBOOKS.is_dir(),
             is_proving=(await self.proofs.state()).is_running,
             conditions=conditions_of(
                 facts, [_facts(tile) for tile in fleet.channels], fleet.conditions
