@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from channels.families import CHAT_PROTOCOLS
 from gw.errors import ERROR_TABLE
 from gw.processes.parent_metrics import FleetMetrics
+from gw.runtime.database_pools import DatabasePools
 from metrics.metric_families import FIRST_BYTE_SECONDS, METRIC_FAMILIES, MetricFamily
 from metrics.prometheus import CHANNEL_STATES, Metrics
 from tests.support.monitoring import (
@@ -32,6 +33,8 @@ from tests.support.monitoring import (
     runbook_queries,
 )
 from tests.support.rows import each
+from tests.support.runbooks import quoted_in
+from tests.tidy.files import ROOT, SOURCES
 
 RUNBOOKS = OPS / "runbooks"
 # Where the folder of runbooks is read, if the operator says so; else the file's name.
@@ -280,6 +283,54 @@ def test_every_runbook_has_an_alert() -> None:
     wanted = {Path(alert["annotations"]["runbook_url"]).name for alert in ALERTS}
     assert {path.name for path in RUNBOOKS.glob("*.md")} == wanted
     assert len(wanted) == len(ALERTS)
+
+
+# Names in runbooks that neither the program nor a file of `ops` spells out.
+ELSEWHERE = {
+    *("budget_limit_usd", "budget_spent_usd", "budget_held_usd", "budget_needed_usd"),
+    *("redis_lost", "redis_reached", "parent_lost", "parent_reached"),
+    "PROCESS.damaged",
+    # PostgreSQL's.
+    *("psql", "default_transaction_read_only", "search_path", "P0001"),
+    *("25006", "42883", "42P01", "42703", "53100", "53200", "53300", "58030", "XX001", "XX002"),
+    # Redis's, OpenTelemetry's.
+    *("READONLY", "OOM", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"),
+}
+
+
+def words_of_the_product() -> set[str]:
+    """Every word of the program, and of what is shipped with it to run and to watch it."""
+    files = [
+        *(path for room in SOURCES for path in (ROOT / room).rglob("*.py")),
+        *(path for room in SOURCES for path in (ROOT / room).rglob("*.sql")),
+        *(
+            path
+            for path in OPS.glob("*/*")
+            if path.suffix in (".yml", ".yaml", ".service", ".timer")
+        ),
+        *(OPS / name for name in ("configuration.md", "running.md")),
+    ]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    return set(re.findall(r"\w+", text)) | FLEET
+
+
+def test_runbooks_name_what_the_product_has() -> None:
+    """Events of the log, keys of the configuration, columns, labels: none was renamed since."""
+    words = words_of_the_product()
+    unknown = {
+        (path.stem, name)
+        for path in RUNBOOKS.glob("*.md")
+        for name in quoted_in(path.read_text(encoding="utf-8"))
+        if " " not in name and not (OPS.parent / name).exists()
+        if not set(re.findall(r"\w+", name)) <= words
+    }
+    assert {name for _, name in unknown} == ELSEWHERE, unknown
+
+
+def test_runbook_of_a_full_pool_names_every_pool() -> None:
+    pools = DatabasePools("", Metrics(CollectorRegistry()).database)
+    text = (RUNBOOKS / "database_pool_full.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert set(quoted_in(text)) - {"gw_database_wait_seconds"} == {*vars(pools)}
 
 
 @each("path", sorted(RUNBOOKS.glob("*.md")))
