@@ -123,7 +123,8 @@ class TimeLimits:
 class TimeLimit(Struct, eq=False):
     """The time limit of one call: code within it (`with`) is cancelled when it expires.
 
-    It may be entered several times, one after another, and must be ended.
+    It may be entered several times, one after another, and must be ended. `expire` may be called
+    earlier.
     """
 
     _deadlines: Deadlines[TimeLimit]
@@ -168,7 +169,7 @@ class TimeLimit(Struct, eq=False):
         self._deadlines.end(self)
 
     def expire(self) -> None:
-        """Cancel the task within the limit."""
-        if self._task is not None:
+        """Cancel the task within the limit, once."""
+        if self._task is not None and not self._has_cancelled:
             self._has_cancelled = True
             self._task.cancel()

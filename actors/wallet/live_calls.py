@@ -7,14 +7,14 @@ call enters when its hold is granted and leaves when its settlement is queued.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+
+class Delivered(Struct, frozen=True):
     """The output sent to the client, priced; `basis` is the source of the token counts.
 
     `detail` is what the row keeps of the price, if that differs from the hold's.

@@ -16,15 +16,18 @@ from gw.calls.call import ClientGone
 class HandlerWriter:
     """Writes one response through its handler."""
 
+    __slots__ = ("_handler", "_has_begun", "_request")
+
     sends_at_once = True
 
     def __init__(self, handler: ApiHandler) -> None:
         self._handler = handler
+        self._request = handler.request
         self._has_begun = False
 
     @property
     def client_gone(self) -> bool:
-        return self._handler.request.client_gone
+        return self._request.client_gone
 
     def hold_decided(self) -> None:
         self._handler.owns_row = True
@@ -34,7 +37,7 @@ class HandlerWriter:
         self._handler.keep_header(name, value)
 
     def forget_request(self) -> None:
-        self._handler.request.forget_body()
+        self._request.forget_body()
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
@@ -48,14 +51,13 @@ class HandlerWriter:
             handler.set_header(name, value)
 
     def write(self, block: bytes) -> Future[None] | None:
-        handler = self._handler
         if self._has_begun:
             # Not through the handler, which would only buffer it.
-            sent = handler.request.write(block)
+            sent = self._request.write(block)
         else:
             self._begin_stream()
-            handler.write(block)
-            sent = handler.flush()
+            self._handler.write(block)
+            sent = self._handler.flush()
         if not sent.done():
             return _kept_up(sent)
         if sent.exception() is not None:

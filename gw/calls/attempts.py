@@ -10,7 +10,7 @@ when it writes the call's row.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -69,35 +69,6 @@ class Upstream(Protocol[C_contra, R_co]):
         """Whether another channel may be tried after this error."""
 
 
-async def try_channels(
-    failover: Failover,
-    attempt: Callable[[Candidate, ChannelSpec], Coroutine[Any, Any, R]],
-    failed: Callable[[Candidate, ChannelLease, errors.UpstreamError], bool],
-    abandoned: Callable[[Candidate, BaseException], None] | None = None,
-) -> tuple[R, ChannelLease]:
-    """Try channels until one gives a result; return it with its lease, which the caller releases.
-
-    `failed` releases the lease of a failed attempt, and returns whether another channel may be
-    tried. `abandoned` ends an attempt that is cancelled or ends the call; its lease does not count
-    for the channel's health. Raises FailoverExhausted, and ActorStopped.
-    """
-    while True:
-        candidate, lease = failover.lease()
-        try:
-            return await attempt(candidate, lease.spec), lease
-        except (errors.UpstreamError, TimeoutError) as raised:
-            error = (
-                raised if isinstance(raised, errors.UpstreamError) else errors.UpstreamTimedOut()
-            )
-            if not failed(candidate, lease, error):
-                raise failover.exhausted() from raised
-        except BaseException as error:
-            if abandoned is not None:
-                abandoned(candidate, error)
-            lease.release("abandoned")
-            raise
-
-
 class Attempts(Struct, eq=False):
     """The attempts of one call, including the one under way.
 
@@ -115,6 +86,7 @@ class Attempts(Struct, eq=False):
     # Failed attempts that may be billed, with the usage that they stated; None: it is unknown.
     unused: list[tuple[Candidate, Usage | None]] = msgspec.field(default_factory=list)
     _failover: Failover | None = None
+    _limit: TimeLimit | None = None  # of the call
     _lease: ChannelLease | None = None  # of the attempt that gave the response
     _response: UpstreamResponse | None = None
     _silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
@@ -134,47 +106,40 @@ class Attempts(Struct, eq=False):
     async def first_result(
         self, upstream: Upstream[C, R], call: C, failover: Failover, limit: TimeLimit
     ) -> R:
-        """Try channels until one gives a result, within a time limit that ends here.
+        """Try channels until one gives a result, within a time limit.
 
-        The lease and the response of that channel are kept for `finish_attempt`; a refusal ends its
-        attempt at once. Raises FailoverExhausted, and GatewayError when the channels' actors have
-        stopped. A cancelled attempt releases its lease and does not count for the channel's health.
+        The limit ends here, or with the response of a stream (`close`). Lease and response of that
+        channel are kept for `finish_attempt`; a refusal ends its attempt at once. Raises
+        FailoverExhausted, and GatewayError when the channels' actors have stopped. A cancelled
+        attempt releases its lease and does not count for the channel's health.
         """
-        self._failover = failover
-
-        async def attempt(candidate: Candidate, channel: ChannelSpec) -> R:
-            self.is_sent = False
-            self.candidate, self.status, self.meter = candidate, None, None
-            self.headers = None
-            began = call.span.now() if call.span.sampled else 0
-            self.observer.attempt_begins(candidate, channel, began)
-            if failover.is_trial:
-                return await self._trial(upstream, call, candidate, channel, limit)
-            with limit:
-                result = await self._attempt(upstream, call, candidate, channel)
-            if channel.hops_when_throttled and isinstance(result, errors.UpstreamRefusal):
-                self._leave_throttled(upstream, failover, result)
-            return result
-
-        def failed(candidate: Candidate, lease: ChannelLease, error: errors.UpstreamError) -> bool:
-            if isinstance(error, errors.StepUnfit):
-                self._skip(failover, candidate, lease, error)
-                return True
-            self._fail(failover, candidate, lease, error)
-            may_go_on = failover.is_trial or self._may_go_on(upstream, candidate, error)
-            return may_go_on and not self._is_committed
-
-        def abandoned(candidate: Candidate, error: BaseException) -> None:
-            self._note_unused(candidate, error)
-            self._drop("cancelled")
-
+        self._failover, self._limit = failover, limit
         try:
-            result, self._lease = await try_channels(failover, attempt, failed, abandoned)
+            while True:
+                candidate, lease = failover.lease()
+                try:
+                    self._begin(candidate, lease.spec)
+                    if failover.is_trial:
+                        result = await self._trial(upstream, call, candidate, lease.spec, limit)
+                    else:
+                        with limit:
+                            result = await self._attempt(upstream, call, candidate, lease.spec)
+                        if lease.spec.hops_when_throttled:
+                            self._leave_throttled(upstream, failover, result)
+                    break
+                except (errors.UpstreamError, TimeoutError) as error:
+                    if not self._failed(upstream, failover, candidate, lease, error):
+                        raise failover.exhausted() from error
+                except BaseException as error:
+                    self._note_unused(candidate, error)
+                    self._drop("cancelled")
+                    lease.release("abandoned")
+                    raise
+            self._lease = lease
             if failover.passed_over:
                 self.observer.passed_over(failover.passed_over)
             if isinstance(result, errors.UpstreamRefusal):
-                assert self.candidate is not None
-                self._note_unused(self.candidate)
+                self._note_unused(candidate)
                 self.finish_attempt("success", status_outcome(result.status))
             return result
         except FailoverExhausted:
@@ -183,7 +148,32 @@ class Attempts(Struct, eq=False):
         except ActorStopped as error:
             raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
         finally:
-            limit.end()
+            if self._response is None:
+                limit.end()
+
+    def _begin(self, candidate: Candidate, channel: ChannelSpec) -> None:
+        """An attempt on this channel begins."""
+        span = self._call.span
+        self.candidate, self.status, self.meter = candidate, None, None
+        self.is_sent, self.headers = False, None
+        self.observer.attempt_begins(candidate, channel, span.now() if span.sampled else 0)
+
+    def _failed(
+        self,
+        upstream: Upstream[C, R],
+        failover: Failover,
+        candidate: Candidate,
+        lease: ChannelLease,
+        error: errors.UpstreamError | TimeoutError,
+    ) -> bool:
+        """End an attempt that gave no response; whether another channel may be tried."""
+        if isinstance(error, errors.StepUnfit):
+            self._skip(failover, candidate, lease, error)
+            return True
+        failure = error if isinstance(error, errors.UpstreamError) else errors.UpstreamTimedOut()
+        self._fail(failover, candidate, lease, failure)
+        may_go_on = failover.is_trial or self._may_go_on(upstream, candidate, failure)
+        return may_go_on and not self._is_committed
 
     async def _trial(
         self,
@@ -211,11 +201,13 @@ class Attempts(Struct, eq=False):
         return result
 
     def _leave_throttled(
-        self, upstream: Upstream[C, R], failover: Failover, refusal: errors.UpstreamRefusal
+        self, upstream: Upstream[C, R], failover: Failover, result: R | errors.UpstreamRefusal
     ) -> None:
         """Raise Throttled for a 429 after which one more channel may be tried (reference 10.2)."""
-        if refusal.status == THROTTLED and not failover.has_hopped:
-            error = errors.Throttled(refusal)
+        if not isinstance(result, errors.UpstreamRefusal):
+            return
+        if result.status == THROTTLED and not failover.has_hopped:
+            error = errors.Throttled(result)
             if upstream.retry(error) == "next_channel":
                 raise error
 
@@ -316,6 +308,8 @@ class Attempts(Struct, eq=False):
         response, self._response = self._response, None
         if response is None:
             return
+        if self._limit is not None:
+            self._limit.end()
         try:
             if is_complete and not response.has_ended:
                 async with asyncio.timeout(CLOSE_SECONDS):

@@ -16,7 +16,7 @@ from actors.routing import serving_protocols
 from actors.wallet.bounds import bounds_of
 from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import price_of
-from channels.deadlines import TimeLimits
+from channels.deadlines import TimeLimit, TimeLimits
 from channels.dialects.dialect import ParsedChatRequest
 from channels.dialects.meter import Meter
 from channels.errors import UpstreamError, UpstreamRefusal
@@ -148,7 +148,7 @@ class ChatCalls:
                 writer.forget_request()
                 if early is None or not early.has_begun:
                     writer.begin(result.framing.content_type, result.headers)
-                await self._relay(settlement, result, writer, limit.deadline)
+                await self._relay(settlement, result, writer, limit)
 
     def _bill(self, call: ChatCall, model: ModelSpec, billable: Billable | None) -> TokenBill:
         """Return the bill of a call for a model, held for its request."""
@@ -214,19 +214,18 @@ class ChatCalls:
         settlement: Settlement[TokenBill],
         result: StreamedResponse,
         writer: ResponseWriter,
-        deadline: float,
+        limit: TimeLimit,
     ) -> None:
         """Send the stream; after its first event there is no failover."""
         meter, protocol = result.meter, settlement.call.facts.protocol
         relay = Relay(
             result,
             writer,
-            note_delivery=settlement.note_delivery,
-            deadline=deadline,
+            note_delivery=settlement.record_of(meter).take,
+            limit=limit,
             sign=sign_of_life(protocol, result.framing),
         )
         if writer.sends_at_once:
-            settlement.follows(meter)
             self._keep_alives.watch_stream(relay, self._current.config.keep_alive_seconds)
         try:
             await relay.run_relay()
@@ -249,7 +248,6 @@ class ChatCalls:
         finally:
             self._keep_alives.forget_stream(relay)
         last = relay.last
-        settlement.follows(None)  # the flight recorder takes no more counts
         if settlement.ending is not None:
             pass
         elif meter.finished:

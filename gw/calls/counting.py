@@ -9,13 +9,13 @@ upstream without the endpoint is skipped for a while.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from actors.channel import ChannelLease
 from actors.channel_directory import ChannelDirectory
+from actors.circuit_breaker import Verdict
 from actors.clock import Clock
 from actors.failover import Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
@@ -28,7 +28,6 @@ from channels.dialects.table import counting_of
 from channels.dialects.token_estimate import estimate
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
-from gw.calls.attempts import try_channels
 from gw.calls.base_upstream import confirm_key, is_success
 from gw.calls.endings import ending_of_refusal
 from gw.config.live import LiveConfig
@@ -115,25 +114,22 @@ class TokenCounter:
 
     async def _counted(self, request: CountRequest, failover: Failover) -> bytes | None:
         """Return a channel's count; None if it has no endpoint. Raises FailoverExhausted."""
-        began = started_at = 0.0
-
-        def attempt(
-            candidate: Candidate, channel: ChannelSpec
-        ) -> Coroutine[Any, Any, bytes | None]:
-            nonlocal began, started_at
+        while True:
+            candidate, lease = failover.lease()
             began, started_at = self._clock.monotonic(), self._clock.now()
-            return self._attempt(request, candidate, channel)
-
-        def failed(candidate: Candidate, lease: ChannelLease, error: errors.UpstreamError) -> bool:
-            seconds = self._clock.monotonic() - began
-            failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
-            # A count proves nothing about calls, except that none can connect.
-            lease.release("failure" if type(error) is errors.UpstreamUnreachable else "abandoned")
-            return not isinstance(error, errors.UpstreamTimedOut)
-
-        body, lease = await try_channels(failover, attempt, failed)
-        lease.release("success")
-        return body
+            verdict: Verdict = "abandoned"
+            try:
+                body = await self._attempt(request, candidate, lease.spec)
+                verdict = "success"
+                return body
+            except errors.UpstreamError as error:
+                # A count proves nothing about calls, except that none can connect.
+                if type(error) is errors.UpstreamUnreachable:
+                    verdict = "failure"
+                seconds = self._clock.monotonic() - began
+                failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
+            finally:
+                lease.release(verdict)
 
     async def _attempt(
         self, request: CountRequest, candidate: Candidate, channel: ChannelSpec

@@ -14,10 +14,11 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from channels.deadlines import TimeLimit
 from channels.dialects.meter import Meter
 from channels.errors import UpstreamError
 from channels.exact_redaction import ExactRedaction, LinesRedaction
-from channels.http.interfaces import Sink, UpstreamResponse
+from channels.http.interfaces import UpstreamResponse
 from gw.calls.call import ClientGone, ResponseWriter
 from gw.calls.stream import StreamPipeline
 from gw.calls.stream_events import Framing
@@ -44,25 +45,26 @@ ENDING_SECONDS = 5.0
 REST_SECONDS = 0.5
 
 
-class Relay(Sink):
-    """Sends one stream to its client, from the first event on.
+class Relay:
+    """Sends one stream to its client, from the first event on. A `Sink`.
 
     `last` are the blocks from the end of the response on, kept until the call is settled. `is_cut`:
     the response is incomplete and says so nowhere; an error event of the upstream does.
     """
 
     __slots__ = (
-        "_deadline",
+        "_ending",
         "_has_terminator",
         "_keeps_up",
+        "_limit",
         "_meter",
         "_note_delivery",
         "_pipeline",
         "_sign",
         "_stream",
-        "_timer",
         "_writer",
         "is_cut",
+        "is_over",
         "last",
         "quiet_ticks",
     )
@@ -73,10 +75,10 @@ class Relay(Sink):
         writer: ResponseWriter,
         *,
         note_delivery: Callable[[], None],
-        deadline: float,
+        limit: TimeLimit,
         sign: bytes = b"",
     ) -> None:
-        """`deadline` is loop time. `note_delivery` is called before each block that is sent.
+        """`limit` is the call's. `note_delivery` is called before each block that is sent.
 
         `sign` is sent while the upstream is silent (`keep_alive.py`).
         """
@@ -90,14 +92,10 @@ class Relay(Sink):
         self._has_terminator = stream.has_terminator
         self._note_delivery = note_delivery if writer.sends_at_once else _nothing_is_out
         self._writer = writer
-        self._deadline = deadline
-        self._timer = asyncio.timeout_at(deadline)
+        self._limit = limit
+        self._ending: asyncio.TimerHandle | None = None  # of a stream that may have ended
         self._keeps_up: Future[None] | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """See Sink."""
-        return self._pipeline.is_over
+        self.is_over = stream.pipeline.is_over  # see Sink
 
     @property
     def waits_for_client(self) -> bool:
@@ -111,16 +109,24 @@ class Relay(Sink):
         if self.is_over:  # the first read was the whole stream
             self._pass_on(stream.first_chunk)
             return
-        async with self._timer:
-            keeps_up = self._pass_on(stream.first_chunk)
-            if keeps_up is not None:
-                await keeps_up
-            await stream.response.pour(self)
-            has_proven_end = stream.response.has_proven_end
-            if not self.is_over and (block := self._pipeline.last(has_proven_end=has_proven_end)):
-                keeps_up = self._pass_on(block)
+        try:
+            with self._limit:
+                keeps_up = self._pass_on(stream.first_chunk)
                 if keeps_up is not None:
                     await keeps_up
+                await stream.response.pour(self)
+                if not self.is_over:
+                    await self._pass_last_on(stream.response.has_proven_end)
+        finally:
+            self._goes_on()
+
+    async def _pass_last_on(self, has_proven_end: bool) -> None:
+        """Send what the end of the response completes."""
+        block = self._pipeline.last(has_proven_end=has_proven_end)
+        if block:
+            keeps_up = self._pass_on(block)
+            if keeps_up is not None:
+                await keeps_up
 
     def broken_off(self, message: str) -> None:
         """End a response that is incomplete because of `message`."""
@@ -134,27 +140,33 @@ class Relay(Sink):
         A passthrough also sends the bytes after the terminator. The call is settled. Raises
         ClientGone.
         """
-        pipeline, response = self._pipeline, self._stream.response
         if self.is_cut:
             self._writer.break_off(b"".join(self.last))
             return
-        if pipeline.is_over and pipeline.passes_rest_on:
-            rest = LinesRedaction(self._stream.errors)
-            self.last.append(rest.take(pipeline.rest))
-            try:
-                if response.has_ended:
-                    self.last += [rest.take(piece) async for piece in response.chunks()]
-                else:
-                    await self._pass_rest_on(rest)
-            except (TimeoutError, UpstreamError):
-                response.close()
-            self.last.append(rest.end())
+        if self._pipeline.is_over and self._pipeline.passes_rest_on:
+            await self._take_rest()
         self._writer.finish(b"".join(self.last))
+
+    async def _take_rest(self) -> None:
+        """Add the bytes after the terminator to the last blocks; usually there are none."""
+        response, received, errors = self._stream.response, self._pipeline.rest, self._stream.errors
+        if response.has_ended:
+            with suppress(UpstreamError):
+                received += b"".join([piece async for piece in response.chunks()])
+            if received:
+                self.last.append(errors.redacted(received))
+            return
+        rest = LinesRedaction(errors)
+        self.last.append(rest.take(received))
+        try:
+            await self._pass_rest_on(rest)
+        except (TimeoutError, UpstreamError):
+            response.close()
+        self.last.append(rest.end())
 
     async def _pass_rest_on(self, rest: LinesRedaction) -> None:
         """Send the terminator and the bytes after it. Raises TimeoutError."""
-        now = asyncio.get_running_loop().time()
-        async with asyncio.timeout_at(min(self._deadline, now + REST_SECONDS)):
+        async with asyncio.timeout(min(self._limit.seconds_left(), REST_SECONDS)):
             terminator, self.last = b"".join(self.last), []
             keeps_up = self._writer.write(terminator)
             if keeps_up is not None:
@@ -168,26 +180,36 @@ class Relay(Sink):
     def take(self, piece: bytes) -> Future[None] | None:
         """See Sink."""
         block = self._pipeline.take_piece(piece)
-        return self._pass_on(block) if block else None
+        if block:
+            return self._pass_on(block)
+        self.is_over = self._pipeline.is_over
+        return None
 
     def _pass_on(self, block: bytes) -> Future[None] | None:
         last = self.last
         if self._meter.error_seen is not None:
             block = self._stream.errors.redacted(block)
         if self._meter.finished:
+            self.is_over = self._has_terminator
             if not (last or self._has_terminator):
-                now = asyncio.get_running_loop().time()
-                self._timer.reschedule(min(self._deadline, now + ENDING_SECONDS))
+                loop = asyncio.get_running_loop()
+                self._ending = loop.call_later(ENDING_SECONDS, self._limit.expire)
             last.append(block)
             return None
         if last:  # another candidate of the response begins after the others ended
-            self._timer.reschedule(self._deadline)
+            self._goes_on()
             block = b"".join((*last, block))
             last.clear()
         self._note_delivery()
         self.quiet_ticks = 0
         self._keeps_up = keeps_up = self._writer.write(block)
         return keeps_up
+
+    def _goes_on(self) -> None:
+        """The stream has not ended as it seemed, or its relay has."""
+        ending, self._ending = self._ending, None
+        if ending is not None:
+            ending.cancel()
 
     def speak(self) -> None:
         """Send a sign of life between two events; none to a client that does not read."""

@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
-from uuid import UUID
 
 from msgspec import Struct
 
@@ -52,22 +51,34 @@ B = TypeVar("B", bound=Bill)
 
 
 class StreamRecord(Struct, eq=False):
-    """Writes the progress of one stream to the flight recorder."""
+    """Notes each chunk of one stream that is sent: its progress, in the flight recorder.
 
+    Thousands of streams take turns, so that a chunk finds none of their objects in the caches of
+    the CPU: from the first content on it needs this one and the meter alone.
+    """
+
+    _settlement: Settlement[Any]
     _recorder: Recorder
-    _call_id: UUID
     _meter: Meter
-    _delivered: Callable[[], Delivered | None]
     _is_begun: bool = False
     _slot: int | None = None
 
     def take(self) -> None:
-        """Record a chunk that is sent; chunks before the first content are not charged."""
+        """Record a chunk that is about to be sent; see `Settlement.note_delivery`."""
         if self._slot is not None:
             self._recorder.counts(self._slot, tokens_of_bytes(self._meter.characters))
-        elif not self._is_begun and (delivered := self._delivered()) is not None:
+        elif not self._is_begun:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Record the first content; chunks before it are not charged."""
+        settlement = self._settlement
+        settlement.note_delivery()
+        delivered = settlement.bill.delivered()
+        if delivered is not None:
             self._is_begun = True
-            self._slot = self._recorder.delivers(self._call_id, delivered.to_json())
+            call_id = settlement.call.facts.call_id
+            self._slot = self._recorder.delivers(call_id, delivered.to_json())
 
 
 class Settlement(Struct, Generic[B], eq=False):
@@ -84,7 +95,6 @@ class Settlement(Struct, Generic[B], eq=False):
     _kept: KeptResponse | None = None
     _is_settled: bool = False
     exceeds_hold: bool = False  # it was settled for more than it held
-    _stream: StreamRecord | None = None  # while a stream is sent
     _held: Sequence[NodeHold] = ()  # on budgets
 
     def __repr__(self) -> str:
@@ -158,15 +168,10 @@ class Settlement(Struct, Generic[B], eq=False):
         """A chunk is about to be sent to the client: from the first one on, the call is charged."""
         if self.observer.first_byte_seconds is None:
             self.observer.first_byte()
-        if self._stream is not None:
-            self._stream.take()
 
-    def follows(self, meter: Meter | None) -> None:
-        """Record the progress of a stream read by this meter; None ends that."""
-        recorder, call_id = self._billing.wallets.recorder, self.call.facts.call_id
-        self._stream = (
-            None if meter is None else StreamRecord(recorder, call_id, meter, self.bill.delivered)
-        )
+    def record_of(self, meter: Meter) -> StreamRecord:
+        """Return what notes the chunks of a stream that is read by this meter."""
+        return StreamRecord(self, self._billing.wallets.recorder, meter)
 
     def set_ending(self, ending: endings.Ending) -> None:
         """Set the ending of the call, unless it is set already."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.wallet.bounds import Bounds
 from actors.wallet.live_calls import Delivered
@@ -79,7 +79,7 @@ class TokenBill(Bill, Struct, eq=False):
         )
         if so_far is not None and self.is_repriced:
             detail = {**self._repriced(), **(so_far.detail or {})}
-            so_far = dataclasses.replace(so_far, detail=detail)
+            so_far = replace(so_far, detail=detail)
         return so_far
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:

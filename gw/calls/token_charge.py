@@ -73,16 +73,14 @@ def charge(
         has_run = meter.finished or (partial is not None and _runs_tools(partial.parts))
         if not meter.characters and (not has_run or meter.error_seen is not None):
             return NOTHING  # even if the upstream stated its input before
-    estimate = bounds.estimate(
-        token_counts.Usage(input_estimate_tokens, tokens_of_bytes(meter.characters))
-    )
     basis: Basis = "partly_stated"
     if usage is None:
-        usage, basis = _completed(partial, estimate)
+        usage, basis = _completed(partial, _estimate(meter, input_estimate_tokens, bounds))
     elif not meter.unstated_characters:
         basis = "stated"
-    elif not (usage.input_tokens or usage.output_tokens):
-        usage, basis = replace(estimate, parts=usage.parts), "estimated"  # zeros say nothing
+    elif not (usage.input_tokens or usage.output_tokens):  # zeros say nothing
+        estimate = _estimate(meter, input_estimate_tokens, bounds)
+        usage, basis = replace(estimate, parts=usage.parts), "estimated"
     else:
         most = usage.output_tokens + tokens_of_bytes(meter.unstated_characters)
         output = max(usage.output_tokens, min(most, bounds.output_tokens))
@@ -91,10 +89,19 @@ def charge(
     if not doubted:
         return charge_of(usage, price, basis)
     is_estimated = basis == "estimated" or doubted.keys() >= {"input", "output"}
+    estimate = _estimate(meter, input_estimate_tokens, bounds)
     priced = charge_of(
         bounded(usage, doubted, estimate), price, "estimated" if is_estimated else "partly_stated"
     )
     return msgspec.structs.replace(priced, doubted=doubted)
+
+
+def _estimate(
+    meter: MeterReading, input_estimate_tokens: int, bounds: Bounds
+) -> token_counts.Usage:
+    """Return the usage of a response by the pre-charge rule and the characters emitted."""
+    output_tokens = tokens_of_bytes(meter.characters)
+    return bounds.estimate(token_counts.Usage(input_estimate_tokens, output_tokens))
 
 
 def charge_of(usage: token_counts.Usage, price: TokenPrice, basis: Basis) -> TokenCharge:

@@ -414,8 +414,8 @@ MUTATIONS = (
     Mutation(
         "second-hop",
         "gw",
-        "if refusal.status == THROTTLED and not failover.has_hopped:",
-        "if refusal.status == THROTTLED:",
+        "if result.status == THROTTLED and not failover.has_hopped:",
+        "if result.status == THROTTLED:",
         "tests/unit/calls/test_throttled.py::test_second_limit_is_the_clients",
     ),
     Mutation(

@@ -61,6 +61,15 @@ async def test_cancellation_by_somebody_else_stays_one_though_time_is_over_too(
     limit.end()
 
 
+async def test_time_that_is_over_for_two_reasons_at_once_is_over() -> None:
+    limit, loop = TimeLimits(60.0).begin(), asyncio.get_running_loop()
+    loop.call_soon(limit.expire)
+    loop.call_soon(limit.expire)
+    with pytest.raises(TimeoutError), limit:
+        await _forever()
+    limit.end()
+
+
 async def test_each_call_has_its_own_time_on_the_one_timer() -> None:
     limits = TimeLimits(10.0)
     ended: list[str] = []
