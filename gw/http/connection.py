@@ -208,8 +208,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Buffer received bytes and parse as many as the state allows."""
-        if self._request is not None and self._request.is_finished:
-            self._responded()  # a fast client's next request, in the iteration of the response
         if self._state is ENDING:
             self._dropped_bytes += len(data)
             if self._dropped_bytes > LINGER_BYTES_MAX:
@@ -241,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._state is IDLE and parser.stage is not START:
                 self._state = TRANSITIONS[IDLE][BEGUN]
             elif self._state is BODY and parser.stage is START:
-                self._received(b"")
+                self._received(cast(Request, self._request), b"")
             if parser.turn_lines >= TURN_LINES:
                 self._end_turn()
         if self._state is ENDING:
@@ -275,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
         """Continue with the body: the handler accepts it, or has refused the request."""
         whole = self._parser.take_body()
         if whole is not None:
-            self._received(whole)
+            self._received(request, whole)
             return
         self._state = TRANSITIONS[self._state][CHECKED]
         if request.expects_continue and not self.has_unread:
@@ -283,9 +281,8 @@ class Connection(asyncio.BufferedProtocol):
         if request.is_finished:
             self._responded()
 
-    def _received(self, whole: bytes) -> None:
+    def _received(self, request: Request, whole: bytes) -> None:
         """Let the request be answered; `whole` is its body, unless that came in pieces."""
-        request = cast(Request, self._request)
         self._state = TRANSITIONS[self._state][WHOLE]
         self._deadlines.disarm(HANDLING)
         request.received(whole)

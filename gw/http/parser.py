@@ -122,10 +122,12 @@ class RequestParser:
         is_beginning = self.stage is START
         events = self._events = []
         if is_beginning:
-            self._body_bytes = self._last_head.take_again(buffer)
+            last = self._last_head
+            self._body_bytes = last.take_again(buffer)
             if self._body_bytes:
                 self.stage = BODY
-                return (cast(Head, self._last_head.head),)
+                assert last.head is not None
+                return (last.head,)
             buffer.skip_line_ends()
             if not buffer.left_bytes:
                 return events

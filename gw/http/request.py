@@ -88,7 +88,7 @@ class Request(AnsweredRequest):
         remote_ip: str,
         responded: Callable[[], None],
     ) -> None:
-        """`responded` is called once the response is complete, in the loop's next iteration."""
+        """`responded` is called once the last byte of the response is written."""
         method, target, version, headers, self.keeps_alive = head
         super().__init__(method, target, version, headers, remote_ip)
         self._out = out
@@ -215,7 +215,7 @@ class Request(AnsweredRequest):
     @property
     def _accepted_bytes_max(self) -> int:
         """The largest body that the endpoint accepts; a refused one is read as far as any."""
-        limit = self._body_bytes_max
+        limit = self._application.services.config.max_body_bytes
         own = None if self._handler is None else self._handler.endpoint.body_bytes_max
         return limit if own is None else min(own, limit)
 
@@ -501,16 +501,16 @@ class Request(AnsweredRequest):
         self.keeps_alive = False
         if chunk and self._is_chunked:
             chunk = response.chunk_of(chunk)
-        self._complete(status, self._out.write(chunk))
+        sent = self._out.write(chunk)
         if self._ends_by_closing:
             reset(self._out.transport)
+        self._complete(status, sent)
 
     def _complete(self, status: int, sent: Future[None]) -> Future[None]:
         """The last byte is written: `sent` is done when more may be."""
         handler, self._handler = self._handler, None
         self._sent = sent
         self.is_finished = True
-        self._out.loop.call_soon(self._responded)
         self._count(status)
         if handler is not None:
             handler.release()
@@ -518,4 +518,5 @@ class Request(AnsweredRequest):
             self._task.cancel()
         if self._task is None or self._state not in _RUNNING:  # else at the end of the endpoint
             self._leave_flight()
+        self._responded()
         return sent

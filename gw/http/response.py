@@ -28,11 +28,11 @@ class WholeResponse(NamedTuple):
 
 def response_head(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
     """Return the head of a response. Raises ValueError for a value that has a line break."""
-    lines = [f"HTTP/1.1 {status} {reason}", *map(": ".join, headers.items())]
-    text, breaks = "\r\n".join(lines), len(lines) - 1
+    lines = "".join([f"\r\n{name}: {value}" for name, value in headers.items()])
+    text, breaks = f"HTTP/1.1 {status} {reason}{lines}\r\n\r\n", len(headers) + 2
     if text.count("\n") != breaks or text.count("\r") != breaks:
         raise ValueError("a header's value has a line break")
-    return text.encode("latin-1") + b"\r\n\r\n"
+    return text.encode("latin-1")
 
 
 def chunk_of(data: bytes) -> bytes:
