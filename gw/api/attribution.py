@@ -28,12 +28,12 @@ CONVERSATION_HEADERS = (
     "x-claude-code-session-id",
     *("x-session-id", "x-session-affinity", "x-opencode-session"),
 )
-_HEADERS = frozenset(map(spelled, HEADERS))
+HEADERS_READ = frozenset(map(spelled, HEADERS))
 
 
 def attribution_in(headers: RequestHeaders) -> Attribution:
     """Return what the headers say, the end user as named. Raises GatewayError."""
-    return read_headers(headers.get_list) if headers.has_any(_HEADERS) else NOBODY
+    return read_headers(headers.get_list) if headers.has_any(HEADERS_READ) else NOBODY
 
 
 def conversation_in(headers: RequestHeaders) -> str | None:

@@ -78,7 +78,7 @@ class ApiHandler(TornadoHandler):
     @property
     def owner(self) -> str:
         """The account of the key; a handler without a key names its link itself."""
-        principal = self.known_principal
+        principal: Principal | None = getattr(self, "principal", None)
         return "" if principal is None else principal.account_id
 
     def base_url(self) -> str:

@@ -25,17 +25,20 @@ from channels.offload.pool import Helpers
 from channels.offload.process import Job
 from channels.registry import ModelSpec, Registry
 from gw import errors
-from gw.api.attribution import attribution_in, with_body
+from gw.api.attribution import HEADERS_READ, attribution_in, with_body
 from gw.api.handler import ApiHandler
 from gw.budgets import ceiling
 from gw.budgets.node import Spender
 from gw.calls import data_demand
 from gw.calls.offloading import offloaded
+from gw.http.tornado.headers import RequestHeaders, spelled
 from gw.keys.principal import Principal
 from metrics.log_redaction import redact
 
 # No model has a name this long; it is truncated where it is shown.
 SHOWN_CHARACTERS_MAX = 100
+
+_HEADERS_READ = HEADERS_READ.union(map(spelled, (data_demand.HEADER, ceiling.HEADER)))
 
 F = TypeVar("F", bound=FormRequest)
 
@@ -58,17 +61,21 @@ class ModelCall:
         """Raises GatewayError for malformed headers of the call."""
         self.handler = handler
         self.weight = weight_of(handler.request.body)
-        self._said, self._ceiling = NOBODY, None
+        self._said = NOBODY
+        self._ceiling: int | None = None
         self.agreed: Mapping[str, str] = {}
         headers, self.demand = handler.request.headers, handler.principal.demand
+        if headers.has_any(_HEADERS_READ):  # most calls have none of them
+            self._read_headers(headers)
+
+    def _read_headers(self, headers: RequestHeaders) -> None:
         if data_demand.HEADER in headers:
             own = data_demand.read_header(headers.get_list(data_demand.HEADER))
             self.demand = strictest(self.demand, own)
-        if handler.is_billed:
+        if self.handler.is_billed:
             self._said = attribution_in(headers)
-            if ceiling.HEADER in headers:
-                named = headers.get_list(ceiling.HEADER)
-                self._ceiling = ceiling.read_ceiling(named, self._said.run)
+            named = headers.get_list(ceiling.HEADER)
+            self._ceiling = ceiling.read_ceiling(named, self._said.run)
 
     @property
     def is_heavy(self) -> bool:
@@ -145,7 +152,8 @@ class ModelCall:
         handler = self.handler
         attribution, family = NOBODY, handler.endpoint.family
         if handler.is_billed and family is not None:
-            attribution = with_body(self._said, family, members, handler.services, handler.owner)
+            owner = handler.principal.account_id
+            attribution = with_body(self._said, family, members, handler.services, owner)
         handler.attribution = attribution
         return attribution
 

@@ -69,8 +69,11 @@ _CHOICES = (
 
 def choices_of(parameters: Mapping[str, str]) -> int:
     """Return how many responses a request asks for."""
-    stated = next((parameters[name] for name in _CHOICES if name in parameters), "")
-    return int(stated) if stated.isascii() and stated.isdigit() else 1
+    for name in _CHOICES:
+        if name in parameters:
+            stated = parameters[name]
+            return int(stated) if stated.isascii() and stated.isdigit() else 1
+    return 1
 
 
 def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:

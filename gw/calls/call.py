@@ -69,7 +69,7 @@ class ResponseWriter(Client, Protocol):
         """Send a whole response."""
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class Call(Struct, frozen=True):
     """A call that has passed every check except money and channels.
 
     `spender`: whose budgets it counts for. `demand`: what its channel must have promised for its
@@ -85,9 +85,9 @@ class Call(Struct, frozen=True, kw_only=True):
     demand: DataDemand | None
     span: CallSpan
     started: float  # monotonic seconds
+    cheaper: str
     idempotency: IdempotencyClaim | None = None
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
-    cheaper: str
     job: NewJob | None = None  # the job begun by the call
 
     def sold_as(self, candidate: Candidate) -> ModelSpec:

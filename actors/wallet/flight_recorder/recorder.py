@@ -178,8 +178,11 @@ class Recorder:
         file = self._file
         if file is None:
             return None
-        payload = _fitting(what)
+        payload = _encoded(what)
         length = len(payload)
+        if length > file_format.ROOM:
+            payload = _shortened(what)
+            length = len(payload)
         slot = self._slots.get(call_id.int)
         if length > file_format.ROOM or (slot is None and not self._free):
             self._metrics.recovery.unrecorded()
@@ -221,14 +224,14 @@ def _made(path: Path, size: int, head: bytes) -> tuple[int, mmap.mmap]:
     return descriptor, file
 
 
-def _fitting(what: file_format.Begun | file_format.StreamProgress | file_format.Ended) -> bytes:
-    """Encode with as much as fits into a slot."""
-    payload = _encoded(what)
+def _shortened(what: file_format.Begun | file_format.StreamProgress | file_format.Ended) -> bytes:
+    """Encode with as much as fits into a slot what is too long for one."""
+    payload = b""
     for shorten in (_without_attempts, _without_links, _without_receipt):
-        if len(payload) <= file_format.ROOM:
-            break
         what = shorten(what)
         payload = _encoded(what)
+        if len(payload) <= file_format.ROOM:
+            break
     return payload
 
 

@@ -107,16 +107,17 @@ def converse(
         model = replace(model, chain=tuple(one.model for one in chain.steps.values()))
     else:
         billable = _billed(call, dialect, request, body, reached, model)
+    # At most 12 arguments by name beside 6: with more, Python makes a dict of them first.
     chat_call = ChatCall(
-        facts=call.facts(),
-        model=model,
-        cap_nano_usd=principal.spend_cap_nano_usd,
-        spender=call.spender(),
-        demand=call.demand,
+        call.facts(),
+        model,
+        principal.spend_cap_nano_usd,
+        call.spender(),
+        call.demand,
+        begin_span(handler, model, partial(_attributes, handler, request)),
         forwards_usage=forwards_usage,
         pin=pin,
         is_named=is_named,
-        span=begin_span(handler, model, partial(_attributes, handler, request)),
         request=ChatClientRequest(
             request,
             protocol,
