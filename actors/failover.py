@@ -29,7 +29,6 @@ from actors.routing import Candidate
 from channels.data_promise import DataDemand
 from channels.errors import CredentialsRefused, Throttled, UpstreamError
 
-# Spec, Limits: channels tried per request.
 TRIES_MAX = 3
 
 

@@ -33,7 +33,7 @@ from channels.dialects.meter import MeterReading
 from gw.calls.bills import NO_TOKENS
 
 BYTES_PER_TOKEN = 4
-# Spec: without an explicit maximum, the smaller of the model's maximum and this is held.
+# Without an explicit maximum, the smaller of the model's maximum and this is held (reference 5.3).
 OUTPUT_TOKENS_DEFAULT_MAX = 32_768
 
 # Source of the token counts: stated by the upstream; stated in part, the rest estimated; estimated;

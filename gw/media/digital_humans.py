@@ -1,6 +1,6 @@
-"""Requests for digital humans: a speaking avatar, lip-sync, replaced people.
+"""Requests for digital humans: a speaking avatar, lip-sync, replaced people (reference 7.5).
 
-Contract for media §4. `avatar` and `voice` are still the client's references; the submission
+`avatar` and `voice` are still the client's references; the submission
 replaces them with the upstream's ids.
 """
 

@@ -1,6 +1,6 @@
 """The kind of video of a model, by its id, and the validation of its requests.
 
-Contract for media §4.
+Reference 7.4, 7.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Clients that leave and clients that read slowly, as the upstream and the gateway feel them.
 
-Contract §4: who leaves cancels the upstream at once, and not when the call's time is up, which is
+Reference 2.6: who leaves cancels the upstream at once, and not when the call's time is up, which is
 later than any test waits; a slow reader slows the upstream, and the
 gateway's memory stays as it was.
 """

@@ -1,6 +1,6 @@
 """A stream that is cut may not look whole: its body ends without its last chunk, whatever cut it.
 
-Contract §7: no error frame, no terminator; a client of HTTP/1.0 sees a reset. The official
+Reference 2.6: no error frame, no terminator; a client of HTTP/1.0 sees a reset. The official
 libraries then raise, on each protocol. An error event that the upstream sent itself ends as ever.
 """
 

@@ -1,6 +1,6 @@
 """Keys and accounts that are changed beside a running gateway: the very next request knows.
 
-Contract §1: a running gateway sees the change at once. Every call here is made right after the
+Reference 1.1: a running gateway sees the change at once. Every call here is made right after the
 command has returned, without waiting for anything.
 """
 

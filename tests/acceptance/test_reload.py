@@ -1,6 +1,6 @@
 """SIGHUP puts other channels and models in force, or refuses a bad file; `check-config` says which.
 
-Contract §1. The deployment is put back as it was after each test.
+The deployment is put back as it was after each test.
 """
 
 import copy

@@ -20,9 +20,9 @@ from gw.calls.bills import Charged, ReadBill
 from metrics import genai
 from metrics.spans import Attributes
 
-# The size of images of a model with two prices if none is requested (reference 7.9).
-# Spec, Limits: image result URL.
+# How long a link lasts that states no end.
 LINK_SECONDS = 24 * 3600.0
+# The size of images of a model with two prices if none is requested (reference 7.9).
 SIZE_DEFAULT = "2048x2048"
 
 

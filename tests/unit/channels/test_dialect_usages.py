@@ -84,7 +84,7 @@ def test_last_event_without_its_answer_still_ends_a_responses_stream() -> None:
 
 
 def test_cut_messages_stream_tells_its_input() -> None:
-    """Contract §7: a messages stream cut early takes its input from its beginning."""
+    """A messages stream cut early takes its input from its beginning (reference 5.6)."""
     usage = {"input_tokens": 5, "cache_read_input_tokens": 7, "output_tokens": 1}
     start = {"type": "message_start", "message": {"usage": usage}}
     meter = metered("messages", start, {"delta": {"text": "abc"}})

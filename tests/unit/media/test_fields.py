@@ -1,6 +1,6 @@
 """Every field of every media request: what is refused, under which name, and what is taken.
 
-Contract for media §4, row by row.
+Reference 7.4 to 7.8, row by row.
 """
 
 from typing import Any
