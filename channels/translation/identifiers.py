@@ -44,16 +44,13 @@ class IdentifierLimits:
 
     def names_back(self, request: Request) -> Mapping[str, str]:
         """Map the changed tool names of a request back to the client's own."""
-        called = {
-            part.name: None
-            for turn in request.turns
-            for part in turn.parts
-            if isinstance(part, ToolCall)
-        }
+        called = [
+            part.name for turn in request.turns for part in turn.parts if isinstance(part, ToolCall)
+        ]
         if not (called or request.tools):
             return {}
         own = {tool.name: tool.own_name or tool.name for tool in request.tools}
-        names = dict.fromkeys(own) | called
+        names = dict.fromkeys((*own, *called))
         found = {self.name(name): own.get(name, name) for name in names}
         return {fitted: name for fitted, name in found.items() if fitted != name}
 

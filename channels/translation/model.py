@@ -94,7 +94,7 @@ Part = Text | Media | Thinking | ToolCall | ToolResult | Refusal
 
 
 class Turn(Struct, frozen=True):
-    """A turn of one side. Adjacent turns of the same role have been merged."""
+    """A turn of one side; results come first. Adjacent turns of the same role have been merged."""
 
     role: Role
     parts: tuple[Part, ...]

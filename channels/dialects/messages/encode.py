@@ -47,10 +47,17 @@ class TurnWriter:
     """Encodes system texts and turns of one request of the protocol `origin`.
 
     Roles alternate and the user begins, tool results are first in their turn, no text is blank,
-    thinking is sent only with this provider's proof.
+    thinking is sent only with this provider's proof. `has_marks`: a block is marked for the cache.
     """
 
-    __slots__ = ("_has_system_turns", "_limits", "_origin", "_report", "_takes_breakpoints")
+    __slots__ = (
+        "_has_system_turns",
+        "_limits",
+        "_origin",
+        "_report",
+        "_takes_breakpoints",
+        "has_marks",
+    )
 
     def __init__(
         self,
@@ -66,6 +73,7 @@ class TurnWriter:
         self._limits = limits
         self._has_system_turns = has_system_turns
         self._takes_breakpoints = takes_breakpoints
+        self.has_marks = False
 
     def __repr__(self) -> str:
         return f"<TurnWriter from {self._origin.protocol}>"
@@ -78,7 +86,7 @@ class TurnWriter:
         Raises InvalidRequest for a turn that cannot be expressed, and without any turn.
         """
         messages = self._write_turns(turns)
-        blocks = [block for text in system if (block := self._text(text)) is not None]
+        blocks = self._blocks(system, role="user")
         if not messages:
             if not blocks:
                 raise unsayable(self._origin)
@@ -123,13 +131,11 @@ class TurnWriter:
             self._report.drop(losses.spelled(self._origin, "turn.name"))
         if turn.role == "assistant":
             return [("assistant", self._blocks(turn.parts, role="assistant"))]
-        results = [part for part in turn.parts if isinstance(part, ToolResult)]
-        rest = [part for part in turn.parts if not isinstance(part, ToolResult)]
-        instructions = [part for part in rest if isinstance(part, Text) and part.is_system]
+        instructions = [part for part in turn.parts if isinstance(part, Text) and part.is_system]
         if not instructions:
-            return [("user", self._blocks([*results, *rest], role="user"))]
-        written = [("user", self._blocks(results, role="user"))]
-        for is_instruction, group in groupby(rest, is_system):
+            return [("user", self._blocks(turn.parts, role="user"))]
+        written = []
+        for is_instruction, group in groupby(turn.parts, is_system):
             role = "user"
             if is_instruction and self._has_system_turns:
                 role = "system"
@@ -139,11 +145,16 @@ class TurnWriter:
         return written
 
     def _blocks(self, parts: Sequence[Part], *, role: str) -> list[Written]:
-        return [block for part in parts if (block := self._block(part, role=role)) is not None]
+        blocks = []
+        for part in parts:
+            block = self._text(part) if isinstance(part, Text) else self._block(part, role=role)
+            if block is not None:
+                blocks.append(block)
+        return blocks
 
-    def _block(self, part: Part, *, role: str) -> Written | None:
-        if isinstance(part, Text):
-            return self._text(part)
+    def _block(
+        self, part: Media | Thinking | ToolCall | ToolResult | Refusal, *, role: str
+    ) -> Written | None:
         if isinstance(part, ToolCall):
             return self._call(part)
         if isinstance(part, ToolResult):
@@ -219,7 +230,10 @@ class TurnWriter:
             return extras
         mark, rest = split_mark(extras, takes_breakpoint=self._takes_breakpoints)
         losses.report_extras(self._origin, self._origin.parts, rest, self._report)
-        return {} if mark is None else {"cache_control": mark}
+        if mark is None:
+            return {}
+        self.has_marks = True
+        return {"cache_control": mark}
 
 
 def _shortest(blocks: list[Written]) -> str | list[Written]:
@@ -290,7 +304,7 @@ def encode_request(
         _write_format(request.format, request, body, report)
     losses.report_lacking(request, _LACKING, report)
     _write_members(request, body, report, _HOSTED_TIERS if takes_tiers else _SERVICE_TIERS)
-    if is_session is not None:
+    if is_session is not None and (writer.has_marks or "tools" in body):
         mark_cache(request, body, report, is_session=is_session, is_repeated=is_repeated)
     return body
 
