@@ -114,7 +114,9 @@ _ANYWHERE = frozenset(("global", "not_available", "auto", "default"))
 
 def served_region(stated: str | None) -> str | None:
     """Return the region as named in prices; None for any."""
-    found = (stated or "").lower()
+    if stated is None:
+        return None
+    found = stated.lower()
     return found if _REGION.fullmatch(found) and found not in _ANYWHERE else None
 
 

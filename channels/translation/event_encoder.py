@@ -37,15 +37,6 @@ class EventEncoder(ABC):
             return self._call_delta(event)
         if type(event) is events.ThinkingDelta:
             return self._thinking(event)
-        if type(event) is events.CallBegan:
-            return self._call_began(event)
-        return self._encode_rarer(event)
-
-    def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
-        """See ResponseEncoder."""
-        return None
-
-    def _encode_rarer(self, event: events.Event) -> bytes:
         if type(event) is events.UsageStated:
             self._usage = event.usage
         elif type(event) is events.Finished:
@@ -53,6 +44,8 @@ class EventEncoder(ABC):
         elif type(event) is events.Ended:
             self._is_over = True
             return self._end()
+        elif type(event) is events.CallBegan:
+            return self._call_began(event)
         elif type(event) is events.RefusalDelta:
             self._has_refusal = True
             return self._refusal(event.text)
@@ -64,6 +57,10 @@ class EventEncoder(ABC):
             self._is_over = True
             return self._failed(event)
         return b""
+
+    def encode_texts(self, texts: Sequence[bytes], characters: int) -> bytes | None:
+        """See ResponseEncoder."""
+        return None
 
     @abstractmethod
     def _text(self, text: str) -> bytes: ...

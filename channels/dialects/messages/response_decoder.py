@@ -218,7 +218,9 @@ class MessagesResponseDecoder:
 
 
 def _finished(reason: str, stop_sequence: str | None, details: msgspec.Raw) -> Finished:
-    stated = None if details is lenient.NULL else lenient.read_json(bytes(details))
+    if details is lenient.NULL:
+        return Finished(read_finish(reason), stop_sequence)
+    stated = lenient.read_json(bytes(details))
     return Finished(read_finish(reason), stop_sequence, read_explanation(stated))
 
 
