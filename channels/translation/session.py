@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.dialects.hosting import Hosted
@@ -20,18 +19,13 @@ from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
 from channels.json.value import value_in
 from channels.json.written import Written
-from channels.translation.codec import (
-    Codec,
-    Metered,
-    ResponseDecoder,
-    ResponseEncoder,
-)
+from channels.translation.codec import Codec, Metered, ResponseDecoder, ResponseEncoder
 from channels.translation.events import Began, Event, StreamFailed, TextDelta, TextRun
 from channels.translation.identifiers import event_renamed, user_fitted
 from channels.translation.inner_values import VALUES_MAX, check_inner_values
 from channels.translation.losses import LossReport
 from channels.translation.model import Request
-from channels.translation.paths import Translation, translation_between
+from channels.translation.paths import Translation
 
 _UNNAMED = Began(None, None)
 _TOO_DEEP = "something that is nested too deeply"
@@ -65,47 +59,20 @@ def read_request(body: bytes, protocol: str) -> Request:
 class TranslatedCall:
     """A request in translation on one path, canonical or as a body. Made for one attempt.
 
-    `redact` makes an upstream's message fit for a client (`channels/redaction.py`). `report` is
-    complete after `upstream_body`. Raises InvalidRequest for a body that violates the client's
-    protocol.
+    `report` is complete after `upstream_body`. Raises InvalidRequest for a body that violates the
+    client's protocol. What `translated_body` returns has no `request` any more, and may come from a
+    helper process.
     """
 
-    __slots__ = ("_client", "_redact", "_upstream", "names", "report", "request", "translation")
+    __slots__ = ("names", "report", "request", "translation")
 
-    def __init__(
-        self,
-        translation: Translation,
-        body: Mapping[str, object] | Request,
-        *,
-        redact: Callable[[str], str],
-    ) -> None:
+    def __init__(self, translation: Translation, body: Mapping[str, object] | Request) -> None:
         self.translation = translation
         self.report = LossReport()
-        self._client: Codec = codec(translation.client)
-        self._upstream: Codec = codec(translation.upstream)
-        self._redact = redact
-        request = body if isinstance(body, Request) else self._client.decode_request(body)
-        self.request: Request = user_fitted(request, self.report)
-        self.names: Mapping[str, str] = self._upstream.tool_names(self.request)
-
-    @classmethod
-    def resumed(
-        cls,
-        translation: Translation,
-        *,
-        names: Mapping[str, str],
-        report: LossReport,
-        redact: Callable[[str], str],
-    ) -> TranslatedCall:
-        """Make the way back of a call whose body `translated_body` made, here or in a helper."""
-        call = cls.__new__(cls)
-        call.translation = translation
-        call.report = report
-        call.names = names
-        call._client = codec(translation.client)
-        call._upstream = codec(translation.upstream)
-        call._redact = redact
-        return call
+        if not isinstance(body, Request):
+            body = codec(translation.client).decode_request(body)
+        self.request: Request = user_fitted(body, self.report)
+        self.names: Mapping[str, str] = codec(translation.upstream).tool_names(self.request)
 
     def upstream_body(
         self, *, model: str, stream: bool, max_tokens: int | None, **options: Any
@@ -114,7 +81,7 @@ class TranslatedCall:
 
         `max_tokens` is None if neither client nor model has a maximum; only messages requires one.
         """
-        return self._upstream.encode_request(
+        return codec(self.translation.upstream).encode_request(
             self.request,
             model=model,
             stream=stream,
@@ -133,18 +100,27 @@ class TranslatedCall:
         )
 
     def stream(
-        self, meter: Metered, *, id: str, created: int, model: str, include_usage: bool
+        self,
+        meter: Metered,
+        *,
+        id: str,
+        created: int,
+        model: str,
+        include_usage: bool,
+        redact: Callable[[str], str],
     ) -> TranslatedStream:
         """Make the translation of a streamed response; `id` and `model` are its defaults.
 
-        `meter` takes each event before it is translated. Nothing is kept of the request except the
-        names of its tools.
+        `meter` takes each event before it is translated. `redact` makes an upstream's message fit
+        for a client (`channels/redaction.py`). Nothing is kept of the request except the names of
+        its tools.
         """
-        client = self._client
-        own = CHAT_DIALECTS[self.translation.client]
+        translation = self.translation
+        own, new_encoder = CHAT_DIALECTS[translation.client], codec(translation.client).new_encoder
+        upstream = codec(translation.upstream)
 
         def encoder(began: Began) -> ResponseEncoder:
-            return client.new_encoder(
+            return new_encoder(
                 id=began.id or id,
                 created=created,
                 model=began.model or model,
@@ -152,12 +128,12 @@ class TranslatedCall:
             )
 
         return TranslatedStream(
-            self._upstream.new_decoder(meter),
+            upstream.new_decoder(meter),
             encoder,
             names=self.names,
-            redact=self._redact,
-            text_run=self._upstream.text_run,
-            closing=own.closing_failure if self.translation.closes_failures else None,
+            redact=redact,
+            text_run=upstream.text_run,
+            closing=own.closing_failure if translation.closes_failures else None,
         )
 
 
@@ -324,40 +300,35 @@ def codec(protocol: str) -> Codec:
 NAMES_MAX = 10_000
 
 
-class Translated(Struct, frozen=True):
-    """The parts of a translated call that are needed after its body was made."""
-
-    report: LossReport
-    names: Mapping[str, str]
-
-
 def translated_body(
     body: bytes,
-    client: str,
-    upstream: str,
+    translation: Translation,
     options: Mapping[str, Any],
     dropped: Sequence[str],
     hosted: Hosted | None = None,
     *,
     is_here: bool = False,
-) -> tuple[Translated, bytes]:
-    """Return the body for another protocol; `dropped` are further losses. Raises InvalidRequest.
+) -> tuple[TranslatedCall, bytes]:
+    """Return the call with the body for another protocol; `dropped` are further losses.
+
+    Raises InvalidRequest.
 
     `is_here`: on the event loop; raises TakesLong for a request that must not be translated there.
     RecursionError is handled by the caller that reports it to the client.
     """
+    upstream = translation.upstream
     if is_here and CHAT_DIALECTS[upstream].takes_is_here:
         options = {**options, "is_here": True}
-    read = read_request(body, client)
-    call = TranslatedCall(translation_between(client, upstream), read, redact=str)
+    call = TranslatedCall(translation, read_request(body, translation.client))
     if len(body) > VALUES_MAX:  # a text has at least as many bytes as values
         check_inner_values(call.request)
     written = dumps(call.upstream_body(**options))
     for name in dropped:
         call.report.drop(name)
-    names = call.names
-    if len(names) > NAMES_MAX:
-        names = dict(list(names.items())[:NAMES_MAX])
+    del call.request  # it may be megabytes, and what is left is kept as long as the response
+    if len(call.names) > NAMES_MAX:
+        call.names = dict(list(call.names.items())[:NAMES_MAX])
+    call.report = call.report.shortened()
     if hosted is not None:
         written = DIALECTS[upstream].hostings[hosted.wire].body(written, hosted.headers)
-    return Translated(call.report.shortened(), names), written
+    return call, written

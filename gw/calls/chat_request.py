@@ -154,22 +154,17 @@ class ChatClientRequest(ClientRequest, kw_only=True):
         """Return the translation back, and the body, for a channel. Raises InvalidRequest."""
         if self.parsed.fault is not None:  # an upstream of the client's dialect would judge it
             raise self.parsed.fault
-        made, written = await self.run_job(
+        translated, written = await self.run_job(
             translated_body,
-            self.protocol,
-            candidate.protocol,
+            translation_between(
+                self.protocol, candidate.protocol, runs_tools=bool(self.parsed.builtin_tools)
+            ),
             self._translation_options(candidate, channel, hosted, model),
             [name for name, _ in self.own_headers],
             hosted,
             values_max=TRANSLATED_VALUES_MAX,
         )
         assert written is not None
-        translation = translation_between(
-            self.protocol, candidate.protocol, runs_tools=bool(self.parsed.builtin_tools)
-        )
-        translated = TranslatedCall.resumed(
-            translation, names=made.names, report=made.report, redact=self.redact
-        )
         return translated, written
 
     def _translation_options(
@@ -203,8 +198,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
 
     def _refuse_losses(self, translated: TranslatedCall) -> None:
         """Raise GatewayError if a strict client's request would lose something."""
-        lost = translated.report.lost
-        if lost and self.is_strict:
+        if self.is_strict and (lost := translated.report.lost):
             warning = translated.report.warning()
             raise GatewayError(
                 INVALID_REQUEST,

@@ -163,7 +163,10 @@ class ChatUpstream(BaseUpstream):
         meter = attempts.meter = dialect.new_meter()
         if plan.translated is not None:
             stream = plan.translated.stream(
-                meter, **self._names(call, plan), include_usage=call.forwards_usage
+                meter,
+                **self._names(call, plan),
+                include_usage=call.forwards_usage,
+                redact=call.request.redact,
             )
             framing = TranslatedEvents(
                 stream,

@@ -73,9 +73,14 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
     translated = None
     if way.client != way.upstream:
         translation = translation_between(way.client, way.upstream, runs_tools=way.runs_tools)
-        translated = TranslatedCall(translation, REQUESTED[way.client], redact=lambda text: text)
+        translated = TranslatedCall(translation, REQUESTED[way.client])
         stream = translated.stream(
-            meter, id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
+            meter,
+            id="answer-1",
+            created=1_700_000_000,
+            model="m",
+            include_usage=asks_for_usage,
+            redact=str,
         )
         framing = TranslatedEvents(stream, framing, meter, has_terminator=dialect.has_terminator)
     blocks = StreamPipeline(
@@ -120,7 +125,7 @@ def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], Upstre
 
     def plan(request: UpstreamRequest) -> UpstreamPlan:
         translation = translation_between(client, upstream)
-        call = TranslatedCall(translation, REQUESTED[client], redact=lambda text: text)
+        call = TranslatedCall(translation, REQUESTED[client])
         return UpstreamPlan(request, CHAT_DIALECTS[upstream], call)
 
     return plan

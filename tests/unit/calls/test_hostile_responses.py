@@ -224,7 +224,9 @@ def new_blocks(plan: UpstreamPlan) -> StreamPipeline:
     meter = plan.dialect.new_meter()
     framing: Framing = SseFraming()
     if plan.translated is not None:
-        stream = plan.translated.stream(meter, id="a", created=1, model="m", include_usage=True)
+        stream = plan.translated.stream(
+            meter, id="a", created=1, model="m", include_usage=True, redact=str
+        )
         framing = TranslatedEvents(stream, framing, meter, has_terminator=True)
     return StreamPipeline(
         meter,
@@ -424,7 +426,7 @@ def ask(shape: str, upstream: str, size: int) -> None:
             jobs.passthrough_job(body, client, named, OPTIONS[client])
         else:
             stated = {"model": "u", "stream": False, "max_tokens": 9}
-            session.translated_body(body, client, upstream, stated, [])
+            session.translated_body(body, paths.translation_between(client, upstream), stated, [])
     except (InvalidRequest, RecursionError):
         pass
 

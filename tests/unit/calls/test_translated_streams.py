@@ -75,7 +75,7 @@ def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any]:
 
 
 def translated(translation: Translation, request: UpstreamRequest) -> UpstreamPlan:
-    call = TranslatedCall(translation, REQUESTED_BODIES[translation.client], redact=str)
+    call = TranslatedCall(translation, REQUESTED_BODIES[translation.client])
     call.upstream_body(model="m", stream=True, max_tokens=9)
     return UpstreamPlan(request, CHAT_DIALECTS[translation.upstream], call)
 
@@ -302,12 +302,12 @@ class Client:
         self, client: Protocol, upstream: Protocol, framing: Framing | None = None
     ) -> None:
         self.clock = FakeClock()
-        call = TranslatedCall(TRANSLATIONS[client, upstream], BODIES[client][0], redact=str)
+        call = TranslatedCall(TRANSLATIONS[client, upstream], BODIES[client][0])
         dialect = CHAT_DIALECTS[upstream]
         meter = dialect.new_meter()
         self._splitter = SseSplitter()
         self._framing = TranslatedEvents(
-            call.stream(meter, id="a", created=1, model="m", include_usage=True),
+            call.stream(meter, id="a", created=1, model="m", include_usage=True, redact=str),
             framing or SseFraming(),
             meter,
             has_terminator=dialect.has_terminator,

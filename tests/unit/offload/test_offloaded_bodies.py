@@ -25,7 +25,7 @@ from channels.offload.pool import (
 from channels.offload.process import Job
 from channels.translation import session
 from channels.translation.inner_values import VALUES_MAX
-from channels.translation.paths import TRANSLATIONS, Translation
+from channels.translation.paths import TRANSLATIONS, Translation, translation_between
 from channels.translation.session import TranslatedCall, request_of
 from gw.calls.request import ClientRequest
 from tests.support.rows import cases, each
@@ -89,12 +89,10 @@ def test_translation_is_the_same(translation: Translation) -> None:
     requested = {**requested, **{f"unknown_{number}": 1 for number in range(90)}}
     body = json.dumps(requested).encode()
     options: dict[str, Any] = {"model": "u", "stream": False, "max_tokens": 9}
-    call = TranslatedCall(translation, request_of(body), redact=str)
+    call = TranslatedCall(translation, request_of(body))
     expected = dumps(call.upstream_body(**options))
     call.report.drop("a-header")
-    made, written = session.translated_body(
-        body, translation.client, translation.upstream, options, ["a-header"]
-    )
+    made, written = session.translated_body(body, translation, options, ["a-header"])
     assert written == expected
     assert made.report.warning() == call.report.warning()
     assert len(pickle.dumps(made)) < 5_000
@@ -139,13 +137,12 @@ def started_with(arguments: list[str]) -> bytes:
 @cases("upstream", "native", "messages")
 def test_values_in_arguments_count_as_those_of_the_body(upstream: str) -> None:
     options = {"model": "u", "stream": False, "max_tokens": 9}
+    translation = translation_between("chat", upstream)
     body = started_with([",".join(["[]"] * (VALUES_MAX // 2))] * 3)
     with pytest.raises(InvalidRequest, match="more than 500000 values"):
-        session.translated_body(body, "chat", upstream, options, [])
+        session.translated_body(body, translation, options, [])
     text = dumps({"a": "[], " * VALUES_MAX})
-    _, written = session.translated_body(
-        started_with([text.decode()]), "chat", upstream, options, []
-    )
+    _, written = session.translated_body(started_with([text.decode()]), translation, options, [])
     assert text in written
 
 
@@ -177,7 +174,11 @@ async def test_light_body_of_heavy_references_is_a_helpers_work(steps: int, help
     )
     options = {"model": "u", "stream": False, "max_tokens": 9}
     _, written = await request.run_job(
-        session.translated_body, "chat", "native", options, [], values_max=TRANSLATED_VALUES_MAX
+        session.translated_body,
+        translation_between("chat", "native"),
+        options,
+        [],
+        values_max=TRANSLATED_VALUES_MAX,
     )
     assert written is not None
     assert written.count(b'"type":"string"') == 2 ** (steps - 1)

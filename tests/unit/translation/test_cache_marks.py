@@ -24,7 +24,7 @@ def sent(
     client: str, is_session: bool | None, is_repeated: bool = False, **members: Any
 ) -> dict[str, Any]:
     stated = {"model": "m", **members}
-    call = TranslatedCall(translation_between(client, "messages"), stated, redact=str)
+    call = TranslatedCall(translation_between(client, "messages"), stated)
     options = {"is_session": is_session, "is_repeated": is_repeated}
     return call.upstream_body(model="up", stream=False, max_tokens=9, **options)
 
@@ -149,7 +149,7 @@ def test_breakpoints_are_marks_of_which_the_latest_four_are_kept(
     text = {"type": "input_text", "text": "hi"}
     content = [{**text, "prompt_cache_breakpoint": one} if one else text for one in points]
     stated = {"input": [{"role": "user", "content": content}], "tools": [FUNCTION], **members}
-    call = TranslatedCall(translation_between("responses", "messages"), stated, redact=str)
+    call = TranslatedCall(translation_between("responses", "messages"), stated)
     body = call.upstream_body(model="up", stream=False, max_tokens=9, is_session=is_session)
     assert marks(body) == [f"messages.0.content.{index}" for index in marked]
     assert sorted(call.report.dropped) == lost

@@ -77,7 +77,7 @@ def test_odd_value_is_carried_listed_or_refused(client: Protocol) -> None:
                 continue
             count += 1
             try:
-                call = TranslatedCall(translation, body, redact=str)
+                call = TranslatedCall(translation, body)
                 sent = call.upstream_body(model="gemini-3-pro", stream=False, max_tokens=9)
             except InvalidRequest:
                 continue
@@ -126,7 +126,7 @@ def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Pr
     clients = [one for one, other in PATHS if other == upstream]
     # Each stream is one client's; no client gets the same value in every place.
     for events in islice(odd_streams(upstream), clients.index(client), None, len(clients)):
-        call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
+        call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client])
         stream, meter = stream_of(call)
         written = b"".join(
             [*[stream.take_event(metered(meter, one)) for one in events], stream.end_stream()]
@@ -143,7 +143,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
     client: Protocol, upstream: Protocol
 ) -> None:
     """Readers and writers have their own limits, which depend on who has called them."""
-    call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
+    call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client])
     is_refused = False
     for depth in depths():
         whole, event = nested_responses(upstream, '{"a":' * depth + "1" + "}" * depth)

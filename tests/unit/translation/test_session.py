@@ -29,7 +29,7 @@ def shown(message: str) -> str:
 
 def attempt(client: Protocol, upstream: Protocol, **body: Any) -> TranslatedCall:
     stated = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **body}
-    return TranslatedCall(translation_between(client, upstream), stated, redact=shown)
+    return TranslatedCall(translation_between(client, upstream), stated)
 
 
 # Path, client, upstream, value of the header, name in the configuration: those without responses.
@@ -104,7 +104,7 @@ def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
         {"type": "custom", "name": "edit"},
     ]
     stated = {"model": "m", "input": "hi", "tools": tools}
-    call = TranslatedCall(translation_between("responses", "messages"), stated, redact=shown)
+    call = TranslatedCall(translation_between("responses", "messages"), stated)
     sent = call.upstream_body(model="up", stream=False, max_tokens=9)
     names = [tool["name"] for tool in sent["tools"]]
     assert len(set(names)) == 4
@@ -176,7 +176,7 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
         {"type": kind, **({"execution": "client"} if kind == "tool_search" else {})},
     ]
     stated = {"model": "m", "input": "hi", "tools": tools}
-    call = TranslatedCall(translation_between("responses", "chat"), stated, redact=shown)
+    call = TranslatedCall(translation_between("responses", "chat"), stated)
     sent = call.upstream_body(model="up", stream=True, max_tokens=None)
     name, own = (tool["function"]["name"] for tool in sent["tools"])
     assert name == kind != own
@@ -194,7 +194,7 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
     assert [item["type"] for item in whole] == [f"{kind}_call", "function_call"]
     assert (whole[0][member], whole[0]["call_id"]) == (action, "c0")
     assert whole[0].get("execution") == ("client" if kind == "tool_search" else None)
-    stream, meter = stream_of(call, include_usage=False)
+    stream, meter = stream_of(call, include_usage=False, redact=shown)
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
     events = sse({"choices": [{"index": 0, "delta": {"content": "a"}}]}, chunk, end, b"[DONE]")
@@ -225,7 +225,7 @@ def test_malformed_answer_and_bad_request_are_reported() -> None:
 
 
 def test_failure_before_any_content_is_the_callers() -> None:
-    stream, meter = stream_of(attempt("chat", "messages"), include_usage=False)
+    stream, meter = stream_of(attempt("chat", "messages"), include_usage=False, redact=shown)
     error = {
         "type": "error",
         "error": {"type": "overloaded_error", "message": "upstream.example is busy"},

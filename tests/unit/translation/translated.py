@@ -160,11 +160,19 @@ def metered(meter: Meter, event: SseEvent) -> Any:
 
 
 def stream_of(
-    call: TranslatedCall, *, id: str = "a", created: int = 1, include_usage: bool = True
+    call: TranslatedCall,
+    *,
+    id: str = "a",
+    created: int = 1,
+    include_usage: bool = True,
+    redact: Callable[[str], str] = str,
 ) -> tuple[TranslatedStream, Meter]:
     """The translation of a call's stream, and the meter that takes each event before."""
     meter = CHAT_DIALECTS[call.translation.upstream].new_meter()
-    return call.stream(meter, id=id, created=created, model="m", include_usage=include_usage), meter
+    stream = call.stream(
+        meter, id=id, created=created, model="m", include_usage=include_usage, redact=redact
+    )
+    return stream, meter
 
 
 def events_in(protocol: Protocol, stream: bytes, *, sizes: Sequence[int] = ()) -> list[Event]:

@@ -55,12 +55,16 @@ PNG = "iVBORw0KGgoAAAAN"
 
 def opened(*, include_usage: bool = True) -> tuple[TranslatedStream, Meter]:
     """A stream under way, whose upstream's secrets are hidden, and its meter."""
-    call = TranslatedCall(
-        BUILTIN_TOOLS, REQUESTED, redact=lambda text: text.replace("host-7", "[…]")
-    )
+    call = TranslatedCall(BUILTIN_TOOLS, REQUESTED)
     call.upstream_body(model="up", stream=True, max_tokens=9)
     assert call.report.warning() is None
-    return stream_of(call, id="answer-1", created=7, include_usage=include_usage)
+    return stream_of(
+        call,
+        id="answer-1",
+        created=7,
+        include_usage=include_usage,
+        redact=lambda text: text.replace("host-7", "[…]"),
+    )
 
 
 def taken(under_way: tuple[TranslatedStream, Meter], events: Iterable[SseEvent]) -> bytes:
@@ -107,7 +111,7 @@ def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
 
 def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
     under_way = opened()
-    (name,) = TranslatedCall(BUILTIN_TOOLS, REQUESTED, redact=str).names
+    (name,) = TranslatedCall(BUILTIN_TOOLS, REQUESTED).names
     item = call(name=name, arguments="")
     sent = taken(
         under_way,
