@@ -73,11 +73,13 @@ class RunningUsage:
     what follows is not stated. A statement that falls below an earlier one states no output.
     """
 
-    __slots__ = ("counts", "covered")
+    __slots__ = ("_usage", "_usage_of", "counts", "covered")
 
     def __init__(self) -> None:
         self.counts: Counts | None = None
         self.covered = 0
+        self._usage: token_counts.Usage | None = None  # that of these counts, once it is asked for
+        self._usage_of: Counts | None = None
 
     def add(self, counts: Counts, characters: int) -> None:
         """Add a statement, made after so many characters."""
@@ -99,7 +101,11 @@ class RunningUsage:
         counts = self.counts
         if counts is None:
             return None
-        return usage_of(counts if parts is None else _joined(counts, parts))
+        if parts is not None:
+            return usage_of(_joined(counts, parts))
+        if self._usage_of is not counts:
+            self._usage, self._usage_of = usage_of(counts), counts
+        return self._usage
 
     def partial_with(
         self, parts: token_counts.UsageParts | None

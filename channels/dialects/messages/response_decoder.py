@@ -94,17 +94,20 @@ class MessagesResponseDecoder:
 
         A response has content, unless all of it was withheld.
         """
-        events = self._begin(message)
+        self._id = message.id or ""
+        events: list[Event] = [Began(message.id, message.model)]
         if isinstance(message, PlainMessage):
             events += [TextDelta(block.text) for block in message.content if block.text]
         else:
             events += self._take_content(message)
-        self._emit_usage(events)
+        if usage := self._meter.shown_usage:
+            events.append(UsageStated(usage))
         if message.stop_reason:
             events.append(
                 _finished(message.stop_reason, message.stop_sequence, message.stop_details)
             )
-        return [*events, Ended()]
+        events.append(Ended())
+        return events
 
     def _take_content(self, message: StatedMessage) -> list[Event]:
         content = lenient.read_json(bytes(message.content))
@@ -163,16 +166,11 @@ class MessagesResponseDecoder:
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
         message = read_message(raw) or StatedMessage()
-        # A second start belongs to a restarted response, with other blocks.
-        return [*self._close(), *self._begin(message)]
-
-    def _begin(self, message: StatedMessage) -> list[Event]:
-        events: list[Event] = []
-        if not self._began:
-            self._began = True
-            self._id = message.id or ""
-            events.append(Began(message.id, message.model))
-        return events
+        if self._began:  # a second start belongs to a restarted response, with other blocks
+            return self._close()
+        self._began = True
+        self._id = message.id or ""
+        return [*self._close(), Began(message.id, message.model)]
 
     def _start_block(self, read: MessagesEvent) -> list[Event]:
         stated = bytes(read.content_block)
