@@ -130,6 +130,18 @@ def cpu_seconds(pid: int) -> float:
         return 0.0
 
 
+def cpu_wait_seconds(pid: int) -> float:
+    """How long the main thread of a process could have run while others had the CPU.
+
+    0 if it has ended or the kernel does not count it.
+    """
+    try:
+        _, waited_ns, *_ = (PROC / str(pid) / "schedstat").read_text().split()
+    except (OSError, ValueError):
+        return 0.0
+    return int(waited_ns) / 1e9
+
+
 def _stat(pid: int) -> tuple[str, int] | None:
     """Return the state of a process and its start in clock ticks.
 

@@ -326,7 +326,8 @@ class Config:
     """What the input of a chat call is held for: `messages` (or `input`, `contents`) alone, or
     `whole_body`, with tools and instructions, too."""
     worker_silence_seconds: float = key(readers.seconds(), 10.0)
-    """With `--processes N`: one whose loop has been silent for so long is killed and replaced."""
+    """With `--processes N`: one whose loop has been silent for so long is killed and replaced. Time
+    in which it waits for a CPU does not count."""
     shed_delay_ms: int = key(readers.whole(least=0, most=10_000), 20)
     """When work waits longer than this for a quarter of a second, calls are refused by their head
     (503 with `Retry-After`, no row) until it does not; 0: never."""

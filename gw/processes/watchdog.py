@@ -2,8 +2,10 @@
 
 A worker that is stopped or blocked keeps its share of the port, and the kernel gives it further
 connections that are never served. The parent judges silence only while it was awake itself: after
-a pause it counts from its waking. Silence alone is no death: the worker is killed, and its
-replacement and the settlement of its calls begin when the kernel reports its end.
+a pause it counts from its waking. Nor does time count in which the worker waited for a CPU: on a
+busy machine it is slow, and its replacement would be slower. Silence alone is no death: the worker
+is killed, and its replacement and the settlement of its calls begin when the kernel reports its
+end.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ class WatchedWorker(Protocol):
     @property
     def is_running(self) -> bool: ...
 
+    def cpu_wait_seconds(self) -> float:
+        """Return how long its loop has waited for a CPU so far."""
+
     def kill(self) -> None: ...
 
 
@@ -56,6 +61,8 @@ class WorkerWatchdog:
         self._clock = clock
         self._metrics = metrics
         self._killed: set[WatchedWorker] = set()  # and not yet ended
+        # Since when each is silent, and how long it had waited for a CPU by the first look since.
+        self._silent: dict[WatchedWorker, tuple[float, float]] = {}
         self._log = EventLog("gw.processes")
 
     async def run(self) -> None:
@@ -74,12 +81,17 @@ class WorkerWatchdog:
         present = [one for one in self._workers if one is not None and one.is_running]
         self._killed.intersection_update(present)
         longest = 0.0
+        silent = {}
         for worker in present:
-            silence = now - max(worker.heard_at, awake_since)
+            since, waited = max(worker.heard_at, awake_since), worker.cpu_wait_seconds()
+            known_since, before = self._silent.get(worker, (since, waited))
+            silent[worker] = since, before if since == known_since else waited
+            silence = now - since - (waited - silent[worker][1])
             longest = max(longest, silence)
             if silence > self._silence_seconds and worker not in self._killed:
                 self._killed.add(worker)
                 self._metrics.hung()
                 self._log.error("process_hung", pid=worker.pid, silent_seconds=round(silence, 1))
                 worker.kill()
+        self._silent = silent
         self._metrics.silent(longest)

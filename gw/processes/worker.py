@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from actors.process import cpu_seconds
+from actors.process import cpu_seconds, cpu_wait_seconds
 from metrics.logs import EventLog
 
 # So long a worker that starts may say nothing and compute nothing. It is silent until its program
@@ -59,6 +59,9 @@ class Worker:
     @property
     def is_running(self) -> bool:
         return self.process.returncode is None
+
+    def cpu_wait_seconds(self) -> float:
+        return cpu_wait_seconds(self.pid)
 
     @classmethod
     async def start(

@@ -32,6 +32,9 @@ class FakeWorker:
 
     kill = stop
 
+    def cpu_wait_seconds(self) -> float:
+        return 0.0
+
     async def ended(self) -> int:
         await self.end.wait()
         return 0

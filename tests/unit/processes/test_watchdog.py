@@ -17,6 +17,10 @@ class WatchedWorker:
     heard_at: float
     kills: int = 0
     is_running: bool = True
+    waited: float = 0.0
+
+    def cpu_wait_seconds(self) -> float:
+        return self.waited
 
     def kill(self) -> None:
         self.kills += 1
@@ -84,6 +88,19 @@ async def test_parent_that_was_asleep_believes_only_the_silence_since_it_woke() 
     assert (world.first.kills, world.second.kills) == (0, 0)
     await world.live(2, world.first)
     assert (world.first.kills, world.second.kills) == (0, 1)
+    world.task.cancel()
+
+
+@logs("process_hung")
+async def test_worker_that_waits_for_a_cpu_is_slow_and_not_silent() -> None:
+    world = WatchWorld()
+    for _ in range(100):
+        world.first.waited += 0.95  # of each second
+        await world.live(1, world.second)
+    assert (world.first.kills, world.second.kills) == (0, 0)
+    assert 4.0 < float(world.value("gw_process_silent_seconds")) < 7.0
+    await world.live(7, world.second)  # it has a CPU and says nothing
+    assert (world.first.kills, world.second.kills) == (1, 0)
     world.task.cancel()
 
 
