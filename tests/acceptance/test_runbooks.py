@@ -30,6 +30,7 @@ import pytest
 import yaml
 
 from actors.store.embedded.binaries import find_binaries
+from channels.families import PUBLIC_NAMES
 from loadtests.attacks.frozen_process import gateways, rows
 from loadtests.chaos.valkey import MortalValkey
 from loadtests.rig.client import Client, nano_usd
@@ -66,6 +67,7 @@ TEXTS = frozenset(
         "gw serve",
         "gw serve --processes N",
         "no answer for 5 s",
+        "no channel",
         "no room",
         "on_429: next",
         "status 403",
@@ -324,9 +326,13 @@ def test_quarantined_settlement_is_shown_and_booked(watch: Watch) -> None:
     usage = {"input": 777, "output": 1}  # 787 microdollars
     watch.execute("ALTER TABLE call_logs ADD CONSTRAINT no_787 CHECK (cost_nano_usd <> 787000)")
     try:
-        reply = h.client.chat(model="sim-model", sim={"usage": usage})
+        reply = h.tenant().client.chat(model="sim-model", sim={"usage": usage})
         assert reply.status == 200
         until(lambda: h.query("SELECT FROM quarantine"), what="the quarantine")
+        # Whose age pages too, in time.
+        assert h.query(
+            "SELECT FROM holds WHERE process_id IS NOT NULL AND call_id = %s", reply.trace
+        )
     finally:
         watch.execute("ALTER TABLE call_logs DROP CONSTRAINT no_787")
     shown = watch.follow("settlement_quarantined", call=reply.trace)
@@ -476,12 +482,14 @@ def test_usage_without_a_price_is_counted_by_what_it_was(watch: Watch) -> None:
     assert watch.follow("usage_unpriced")["gw models diff"]
 
 
-@pytest.fixture
-def polling(watch: Watch, tmp_path: Path) -> Iterator[Watch]:
-    """A gateway that polls its films at once."""
-    with watch.beside(tmp_path, tasks={"poll_first": 0.1, "poll_max": 0.3}) as other:
-        yield other
-        other.deployment.upstream.heal("one")
+def polled_now(watch: Watch, **sim: Any) -> str:
+    """A film of the account, polled before its time under these directives."""
+    h = watch.deployment
+    h.upstream.fault("one", **sim)
+    film: str = films.submit(h.client).json["id"]
+    watch.execute(f"UPDATE job_polls SET due_at = now() WHERE job_id = '{film}'")
+    reload(h)  # after which it looks
+    return film
 
 
 @about("tasks_overdue")
@@ -496,30 +504,34 @@ def test_task_that_nobody_has_polled_is_found_as_queued(watch: Watch) -> None:
 
 
 @about("task_polls_failing")
-def test_task_whose_polls_fail_is_cancelled_and_refunded(polling: Watch) -> None:
-    h = polling.deployment
-    tenant = h.tenant()
-    h.upstream.fault("one", poll={"status": 500})
-    film = films.submit(tenant.client).json["id"]
-    until(
-        lambda: polling.page().series("gw_task_polls_total").get(("one", "error"), 0) > 0,
-        what="a poll that failed",
-    )
-    assert h.event("task_poll_failed")["channel"] == "one"
-    polling.follow("task_polls_failing", tasks=film)
-    assert tenant.client.remaining_nano_usd() == 10**9
-    assert films.polled(tenant.client, film)["status"] not in ("queued", "running")
+def test_task_whose_polls_fail_is_cancelled_and_refunded(watch: Watch) -> None:
+    h = watch.deployment
+    film = polled_now(watch, poll={"status": 500})
+    try:
+        until(
+            lambda: watch.page().series("gw_task_polls_total").get(("one", "error"), 0) > 0,
+            what="a poll that failed",
+        )
+        assert h.event("task_poll_failed")["channel"] == "one"
+    finally:
+        h.upstream.heal("one")
+    held = "SELECT FROM holds WHERE job_id = %s"
+    assert h.query(held, film)
+    watch.follow("task_polls_failing", tasks=film)
+    assert not h.query(held, film)
+    assert films.polled(h.client, film)["status"] not in ("queued", "running")
 
 
 @about("task_length_doubted")
-def test_film_of_an_impossible_length_is_shown(polling: Watch) -> None:
-    h = polling.deployment
-    h.upstream.fault("one", task_seconds=0.1, real_seconds=100_000)
-    film = films.submit(h.tenant(nano_usd=10**12).client).json["id"]
-    polling.sees("gw_task_lengths_doubted_total")
-    logged = h.event("task_length_doubted")
-    assert logged["milliseconds"] == 100_000_000
-    (shown,) = polling.follow("task_length_doubted", tasks=film)["gw tasks show ID"]
+def test_film_of_an_impossible_length_is_shown(watch: Watch) -> None:
+    h = watch.deployment
+    film = polled_now(watch, task_seconds=0, real_seconds=100_000)
+    try:
+        watch.sees("gw_task_lengths_doubted_total")
+    finally:
+        h.upstream.heal("one")
+    assert h.event("task_length_doubted")["milliseconds"] == 100_000_000
+    (shown,) = watch.follow("task_length_doubted", tasks=film)["gw tasks show ID"]
     assert shown["id"] == film
 
 
@@ -589,15 +601,16 @@ def test_channel_that_is_open_is_probed_and_closed_by_hand(watch: Watch) -> None
 
 
 @about("no_channel_available")
-def test_model_without_a_channel_is_one_that_is_configured(watch: Watch) -> None:
+def test_model_whose_channel_is_open_is_reached_by_its_configuration(watch: Watch) -> None:
     h = watch.deployment
     h.upstream.fault("sore", refuse=True)
     assert h.client.chat(model="sore-model").status >= 500
     refused = h.client.chat(model="sore-model")
     assert refused.refusal[2] == "no_channel_available", refused
     h.upstream.heal("sore")
-    (report,) = watch.follow("no_channel_available")["gw check-config"]
-    assert report["ok"]
+    (report,) = watch.follow("no_channel_available")["gw matrix"]
+    (row,) = (one for one in report["rows"] if "sore-model" in one["models"])
+    assert row["protocols"][PUBLIC_NAMES["chat"]]["served"] == "native"  # but for its state
     watch.run("POST /admin/v1/channels/ID/open")
 
 
@@ -942,7 +955,7 @@ def test_late_truth_of_a_process_taken_for_dead_corrects_what_recovery_settled(
 
 
 PASSWORD = "password-of-tests"
-NEEDS_NO_DATABASE = "gw check-config"
+NEEDS_NO_DATABASE = ("gw check-config", "gw matrix")
 
 
 @pytest.fixture(scope="module")
