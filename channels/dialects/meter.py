@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from channels.dialects.error_body import code_in, message_in
+from channels.dialects.text_frame import TextFrame
 from channels.dialects.token_counts import PartialUsage, Usage
 from channels.json.lenient import NULL, read_loosely
 from channels.json.weight import is_heavy_event
@@ -111,6 +112,11 @@ class ResponseMeter(Generic[Read]):
 
         Never raises.
         """
+
+    @staticmethod
+    def frame_of(data: bytes, read: Read | None, /) -> TextFrame | None:
+        """Return what surrounds the text of an event; None if it states more, or no text."""
+        return None
 
     @abstractmethod
     def take_event(self, read: Read | None, /) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 
 from channels.dialects.dialect import ChatDialect
 from channels.dialects.meter import Meter
+from channels.dialects.text_frame import TextFrame
 from channels.errors import UpstreamError, UpstreamMalformed
 from channels.exact_redaction import ExactRedaction
 from channels.http.sse import USUAL_BYTES_MAX, SseEvent, SseSplitter
@@ -58,6 +59,7 @@ class StreamPipeline:
         "_early_bytes",
         "_events",
         "_forwards_usage",
+        "_frame",
         "_has_begun",
         "_has_next",
         "_keeps_events",
@@ -96,6 +98,7 @@ class StreamPipeline:
         self._has_begun = False
         self._early: list[bytes] = []
         self._early_bytes = 0
+        self._frame: TextFrame | None = None  # of an event of text that came by itself
         self._keeps_events = False  # some of the early bytes are events
 
     @property
@@ -126,6 +129,11 @@ class StreamPipeline:
             if self._early:
                 return self._written(self._fed(piece))
             if self.passes_rest_on:
+                if self._frame is not None and self._splitter.is_between_events:
+                    characters = self._frame.characters_in(piece)
+                    if characters is not None:
+                        self._meter.characters += characters
+                        return piece
                 datas = self._splitter.whole_events(piece)
                 if datas is not None:
                     return self._passed_through(piece, datas)
@@ -165,7 +173,8 @@ class StreamPipeline:
         meter = self._meter
         withheld: set[int] = set()
         for index, data in enumerate(datas):
-            if not meter.take_event(meter.read_event(data)) and not self._forwards_usage:
+            read = meter.read_event(data)
+            if not meter.take_event(read) and not self._forwards_usage:
                 withheld.add(index)
             if meter.finished and self._dialect.has_terminator:
                 break
@@ -183,6 +192,8 @@ class StreamPipeline:
             self._keep_back(piece)
             return b""
         self._has_begun = self._has_begun or bool(piece)
+        if self._frame is None and len(datas) == 1 and not self.is_over:
+            self._frame = meter.frame_of(datas[0], read)
         return piece
 
     def _translated(self, events: stream_events.TranslatedEvents, piece: bytes) -> bytes:

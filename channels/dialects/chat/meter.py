@@ -10,8 +10,9 @@ from __future__ import annotations
 from channels.dialects.chat import events
 from channels.dialects.chat.usage import ChatUsageReader
 from channels.dialects.meter import StatedMeter, fit_name
+from channels.dialects.text_frame import TextFrame, frame_of
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import NULL
+from channels.json.lenient import NULL, is_stated
 
 # Limit of the choices that are told apart; upstreams refuse more.
 CHOICES_MAX = 1_000
@@ -30,6 +31,27 @@ class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
         self._ended: set[int] = set()  # choices with a finish reason
 
     read_event = staticmethod(events.read_chunk)
+
+    @staticmethod
+    def frame_of(data: bytes, chunk: events.ChatChunk | None) -> TextFrame | None:
+        """See ResponseMeter. What an event states of its model and tier does not add up."""
+        if chunk is None or chunk.choices is None or len(chunk.choices) != 1:
+            return None
+        (choice,) = chunk.choices
+        delta = choice.delta
+        if (
+            delta is None
+            or not delta.content
+            or delta.characters() != len(delta.content)
+            or choice.finish_reason
+            or choice.usage is not NULL
+            or choice.error is not NULL
+            or chunk.x_groq is not None
+            or is_stated(chunk.usage)
+            or is_stated(chunk.error)
+        ):
+            return None
+        return frame_of(data, b"content", delta.content)
 
     def take_event(self, chunk: events.ChatChunk | None) -> bool:
         """Meter a decoded event.

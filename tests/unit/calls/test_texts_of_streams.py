@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.dialects.messages.events import text_run
+from channels.dialects.table import CHAT_DIALECTS
 from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import TRANSLATED, Relayed, Way, relayed
@@ -140,3 +141,103 @@ def test_character_that_is_cut_in_two_is_no_text() -> None:
     way = Way("chat", "messages")
     odd = [one.replace(b'"delta"', b'"odd":1,"delta"') for one in (first, second)]
     assert got(way, [first + second]) == got(way, [b"".join(odd)])
+
+
+CHAT = Way("chat", "chat")
+
+
+def chunk(delta: object, /, **members: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": members.pop("reason", None)}
+    data = {"id": "c", "model": "m", "choices": [choice], **members}
+    return (
+        b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    )
+
+
+def said(text: str, **members: Any) -> bytes:
+    return chunk({"content": text}, **members)
+
+
+chat_others = st.sampled_from(
+    [
+        chunk({"reasoning_content": "Hm"}),
+        chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f"}}]}),
+        chunk({}, reason="stop"),
+        said("b", usage={"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}),
+        said("b", error={"message": "busy"}),
+        said("b", other={"content": "a"}),
+        said("b").replace(b"data", b"event: x\ndata"),
+        said("b").replace(b":", b": "),
+        said("b").replace(b"b", b"\xc3"),
+        said("b").replace(b"b", b"\\ud83d"),
+        said("b")[:-1],
+        b": comment\n\n",
+        b"data: [DONE]\n\n",
+    ]
+)
+
+
+@given(st.lists(st.lists(st.text(letters, max_size=4) | chat_others, min_size=1, max_size=4)))
+def test_text_that_passes_through_is_counted_as_if_decoded(found: list[list[str | bytes]]) -> None:
+    number = 0
+
+    def pieces(**odd: str) -> list[bytes]:
+        nonlocal number
+        made = [said("Hi", **odd)]
+        for read in found:
+            events = []
+            for one in read:
+                number += 1  # of the odd ones, no two have the same bytes around the text
+                more = {name: str(number) for name in odd}
+                events.append(one if isinstance(one, bytes) else said(one, **more))
+            made.append(b"".join(events))
+        return made
+
+    plain, decoded = pieces(), pieces(odd="")
+    got, expected = relayed(CHAT, plain), relayed(CHAT, decoded)
+    assert (got.reading, got.is_complete) == (expected.reading, expected.is_complete)
+    assert b"".join(plain).startswith(got.body)
+    assert (got.body == b"".join(plain)) is (expected.body == b"".join(decoded))
+
+
+@each(
+    "data",
+    [
+        said("Hi"),
+        said("Hi").replace(b'":', b'": '),
+        said("Hi", usage=None),
+    ],
+)
+def test_texts_with_the_same_bytes_around_are_not_decoded(data: bytes) -> None:
+    meter = CHAT_DIALECTS["chat"].new_meter()
+    frame = meter.frame_of(data[6:-2], meter.read_event(data[6:-2]))
+    assert frame is not None
+    more = [data.replace(b"Hi", text) for text in (b"", "ü€😀".encode(), rb"\nx")]
+    assert frame.characters_in(data) == 2
+    assert frame.characters_in(b"".join(more)) == 0 + 3 + 2
+    assert frame.characters_in(data + b"\n") is None
+    assert frame.characters_in(data.replace(b"Hi", b'"')) is None
+    assert frame.characters_in(data.replace(b"Hi", b"\xc3")) is None
+    assert frame.characters_in(data.replace(b'"c"', b'"d"')) is None
+
+
+@each(
+    "data",
+    [
+        said(""),
+        said("a\nb"),
+        said("a", reason="stop"),
+        said("a", other={"content": "a"}),
+        said("a", usage={"completion_tokens": 1}),
+        said("a", x_groq={}),
+        said("a", error={"message": "busy"}),
+        chunk({"content": "a", "reasoning_content": "b"}),
+        chunk({"content": "a", "tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}),
+        chunk({"reasoning_content": "a"}),
+        b"data: [DONE]\n\n",
+        b"data: {\n\n",
+    ],
+)
+def test_event_that_states_more_than_text_is_no_frame(data: bytes) -> None:
+    meter = CHAT_DIALECTS["chat"].new_meter()
+    assert meter.frame_of(data[6:-2], meter.read_event(data[6:-2])) is None
