@@ -3,9 +3,17 @@
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
 
 from actors.clock import SystemClock
+from gw.http.overload import Overload
+from gw.runtime.process import start_watches
 from gw.runtime.stuck_loop import STUCK_ROUNDS, StuckLoop
+from metrics.prometheus import Metrics
 from tests.support.logs import LogWatch, logs
 
 ROUND_SECONDS = 0.01
@@ -49,3 +57,16 @@ async def test_stall_is_logged_once_with_what_the_loop_runs(log_watch: LogWatch)
     assert isinstance(where, list)
     assert where[-1].startswith(f"{__file__}:")
     assert where[-1].endswith(" stand_still")
+
+
+def test_every_process_watches_its_loop() -> None:
+    children: dict[str, Callable[[], Awaitable[None]]] = {}
+    process = SimpleNamespace(
+        clock=SystemClock(),
+        metrics=Metrics(CollectorRegistry()),
+        supervisor=SimpleNamespace(start=children.__setitem__),
+        overload=Overload(None),
+        in_flight=None,
+    )
+    start_watches(cast(Any, process), cast(Any, SimpleNamespace(backlog_seconds=0.0)))
+    assert isinstance(getattr(children["stuck_loop"], "__self__", None), StuckLoop)
