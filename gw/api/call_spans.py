@@ -37,10 +37,13 @@ class TracedRequest(Protocol):
 
 
 def begin_span(
-    traced: TracedRequest, model: ModelSpec, attributes: Callable[[], spans.Attributes]
+    traced: TracedRequest,
+    model: ModelSpec,
+    attributes: Callable[..., spans.Attributes],
+    *arguments: Any,
 ) -> spans.CallSpan:
-    """Begin the span of the request's call, with further attributes."""
-    span = traced.span = _begin(traced, model, attributes)
+    """Begin the span of the request's call; `attributes(*arguments)` returns further attributes."""
+    span = traced.span = _begin(traced, model, attributes, *arguments)
     if span.sampled:
         span.event(spans.REQUEST_READ)
     return span
@@ -57,7 +60,10 @@ def end_refused(traced: TracedRequest, error: GatewayError) -> None:
 
 
 def _begin(
-    traced: TracedRequest, model: ModelSpec | None, attributes: Callable[[], spans.Attributes]
+    traced: TracedRequest,
+    model: ModelSpec | None,
+    attributes: Callable[..., spans.Attributes],
+    *arguments: Any,
 ) -> spans.CallSpan:
     if traced.services.tracing.source is None:
         return spans.UNSAMPLED
@@ -70,7 +76,7 @@ def _begin(
         attributes=lambda: {
             genai.OPERATION_NAME: operation,
             **_of_every_call(traced, model),
-            **attributes(),
+            **attributes(*arguments),
         },
         is_stranger=traced.known_principal is None,
     )

@@ -65,15 +65,15 @@ _CHOICES = (
     "generation_config.candidateCount",
     "generation_config.candidate_count",
 )
+_NAMES_CHOICES = frozenset(_CHOICES)
 
 
 def choices_of(parameters: Mapping[str, str]) -> int:
     """Return how many responses a request asks for."""
-    for name in _CHOICES:
-        if name in parameters:
-            stated = parameters[name]
-            return int(stated) if stated.isascii() and stated.isdigit() else 1
-    return 1
+    if _NAMES_CHOICES.isdisjoint(parameters):
+        return 1
+    stated = next(parameters[name] for name in _CHOICES if name in parameters)
+    return int(stated) if stated.isascii() and stated.isdigit() else 1
 
 
 def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:

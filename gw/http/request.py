@@ -89,8 +89,9 @@ class Request(AnsweredRequest):
         responded: Callable[[], None],
     ) -> None:
         """`responded` is called once the last byte of the response is written."""
-        method, target, version, headers, self.keeps_alive = head
-        super().__init__(method, target, version, headers, remote_ip)
+        # Not through `super`: there is one for every call.
+        self.method, self.uri, self.version, self.headers, self.keeps_alive = head
+        self.remote_ip = remote_ip
         self._out = out
         self._application = application
         self._responded = responded

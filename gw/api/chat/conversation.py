@@ -114,7 +114,7 @@ def converse(
         principal.spend_cap_nano_usd,
         call.spender(),
         call.demand,
-        begin_span(handler, model, partial(_attributes, handler, request)),
+        begin_span(handler, model, _attributes, handler, request),
         forwards_usage=forwards_usage,
         pin=pin,
         is_named=is_named,
