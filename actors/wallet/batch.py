@@ -42,6 +42,8 @@ BURIED = "buried"
 # A larger batch is encoded in one turn of the loop and sent in the next: each takes as long as two
 # plain calls.
 SENT_AT_ONCE = 64
+# A control character, which no JSON has.
+_BETWEEN_DETAILS = b"\x1e"
 _APPLY = load("actors.wallet", "ledger.sql")["apply"]
 
 
@@ -182,7 +184,7 @@ def parameters(
         array_of(account_rows(settlements, holds, batch.records, [*batch.changes, *batch.nodes])),
         array_of(capped_key_rows(settlements, holds)),
         joined('{"(', b')","(', map(attrgetter("row"), settlements), ')"}'),
-        joined("[", b",", map(attrgetter("detail"), settlements), "]"),
+        joined("", _BETWEEN_DETAILS, map(attrgetter("detail"), settlements), ""),
         array_of(map(hold_row, range(len(holds)), holds)),
         to_json(list(map(call_of_hold, holds))) if holds else None,
         to_json(list(map(record_columns, batch.records))) if batch.records else None,

@@ -34,8 +34,8 @@ SAID_KEPT = 1024
 # Text that needs no quotes in a row or an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
 _encode = msgspec.json.Encoder().encode
-# Values of a row as they are: no detail, a hold that is written, `has_detail`.
-_NULL, _UNHELD, _DETAIL, _NO_DETAIL = Raw(b"null"), b"NULL", Raw(b"t"), Raw(b"f")
+# Values as they are: no detail, a hold that is written, an empty column of a row.
+_NULL, _UNHELD, _EMPTY = Raw(b"null"), b"NULL", Raw(b"")
 
 
 def joined(start: str, between: bytes, parts: Iterable[bytes], end: str) -> str | None:
@@ -155,7 +155,7 @@ def encode_void(facts: messages.CallFacts, *, has_claim: bool = False) -> messag
         facts=facts,
         account_id=facts.account_id,
         cost_nano_usd=0,
-        row=b"%032x,0,,,,,,,,,,," % facts.call_id.int,
+        row=b"%032x,0,,,,,,,,,,,,," % facts.call_id.int,
         detail=_NULL,
         held=_UNHELD,
         job=None if facts.job_id is None else storable.encode_json(_ended(facts, None, None)),
@@ -171,14 +171,10 @@ def _settlement(facts: messages.CallFacts, outcome: messages.Outcome) -> bytes:
         and not (outcome.attempts or facts.job_id or facts.made_id or outcome.served)
         and facts.protocol not in UNIT_TYPES
     ):
-        cost, said = outcome.upstream_cost_nano_usd, facts.attribution
-        rare = b'\\"[null' if cost is None else b'\\"[%d' % cost
-        rare += _channel(outcome.channel_id)
-        if said is not None:
-            rare += _said(said.stored)
-        rare += b']\\"'
+        rare = b""
     else:
         rare = row_value(_rare(facts, outcome)).encode()
+    said, upstream_cost = facts.attribution, outcome.upstream_cost_nano_usd
     values = _encode(
         (
             outcome.cost_nano_usd,
@@ -191,42 +187,28 @@ def _settlement(facts: messages.CallFacts, outcome: messages.Outcome) -> bytes:
             outcome.output_tokens,
             outcome.cached_tokens,
             outcome.latency_ms,
-            _NO_DETAIL if outcome.detail is None else _DETAIL,
+            _EMPTY if upstream_cost is None else upstream_cost,
+            _raw_name(outcome.channel_id),
+            _EMPTY if said is None else _said(said.stored),
         )
     )
     return b"%032x,%b,%b" % (facts.call_id.int, values[1:-1], rare)
 
 
 @lru_cache(NAMES_KEPT)
-def _raw_name(name: str) -> Raw:
+def _raw_name(name: str | None) -> Raw:
     """Return the name of something configured as a value of a row."""
     return Raw(row_value(storable.clean_text(name, 200)).encode())
 
 
-@lru_cache(NAMES_KEPT)
-def _channel(name: str | None) -> bytes:
-    """Return a channel as it follows the cost in their array, escaped for a row."""
-    return _escaped(_escaped(f",{storable.to_json(name)}")).encode()
-
-
 @lru_cache(SAID_KEPT)
-def _said(stored: str) -> bytes:
-    """Return for whom a call was as it follows the channel, escaped for a row."""
-    return _escaped(_escaped(f",{stored}")).encode()
-
-
-def _bought(facts: messages.CallFacts, outcome: messages.Outcome) -> list[Any]:
-    """Return the operator's cost, its channel, and whom the call was for, if its client said so."""
-    bought: list[Any] = [outcome.upstream_cost_nano_usd, outcome.channel_id]
-    if facts.attribution is not None:
-        bought.append(msgspec.to_builtins(facts.attribution))
-    return bought
+def _said(stored: str) -> Raw:
+    """Return for whom a call was as a value of a row."""
+    return Raw(row_value(stored).encode())
 
 
 def _rare(facts: messages.CallFacts, outcome: messages.Outcome) -> str:
-    """Encode the columns that a successful call billed by tokens leaves empty, and an array that
-    is sent alone if there is nothing else (`_bought`).
-    """
+    """Encode the columns that a successful call billed by tokens leaves empty."""
     unit_type = UNIT_TYPES.get(facts.protocol)
     until = outcome.result_expires_at
     rare = {
@@ -239,7 +221,6 @@ def _rare(facts: messages.CallFacts, outcome: messages.Outcome) -> str:
         "result_expires_at": None if until is None else min(until, _INSTANT_MAX),
         "attempts": list(outcome.attempts) or None,
         "served": storable.clean_text(outcome.served, 200) or None,
-        "bought": _bought(facts, outcome),
     }
     return storable.to_json({name: value for name, value in rare.items() if value is not None})
 

@@ -1,6 +1,6 @@
 -- margins --
 -- Revenue and cost of the calls of these days, grouped by one of their columns. Sums of unknown cost have a mark after
--- the channel (`call_logs_add_margins`); calls before these sums are only in the log's own sums, so the difference
+-- the channel (`call_logs_roll_up`); calls before these sums are only in the log's own sums, so the difference
 -- between the two is of unknown cost.
 WITH counted AS (
     SELECT day, account_id, model, split_part(channel_id, ' ', 1) AS channel, requests, unknown_costs,

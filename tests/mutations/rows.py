@@ -955,7 +955,7 @@ MUTATIONS = (
     Mutation(
         "chain-paid-by-every-model",
         "actors/store/functions",
-        "THEN budget_served(h.budgets, s.model, s.sent ->> 'served', true) ELSE",
+        "THEN budget_served(h.budgets, s.model, s.rare ->> 'served', true) ELSE",
         "THEN h.budgets ELSE",
         "tests/integration/budgets/test_chains.py::test_a_written_call_costs_where_it_was_served",
     ),

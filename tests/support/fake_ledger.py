@@ -679,7 +679,9 @@ _SETTLEMENT = (
     "output_tokens",
     "cached_tokens",
     "latency_ms",
-    "has_detail",
+    "upstream_cost_nano_usd",
+    "channel_id",
+    "attribution",
     "rare",
 )
 _RARE = (
@@ -695,20 +697,20 @@ _RARE = (
 )
 _HOLD = ("seq", "call_id", "account_id", "key_id", "amount", "cap")
 _NUMBERS = frozenset(
-    ("cost", "input_tokens", "output_tokens", "cached_tokens", "latency_ms", "seq", "amount")
+    (
+        *("cost", "upstream_cost_nano_usd", "input_tokens", "output_tokens", "cached_tokens"),
+        *("latency_ms", "seq", "amount"),
+    )
 )
 
 
 def _settlements(rows: str | None, details: str | None) -> list[dict[str, Any]]:
     """Settlements by the names of the call log's columns."""
     found = []
-    for row, detail in _aligned(rows, details, _SETTLEMENT):
-        del row["has_detail"]
+    beside = [] if details is None else list(map(ujson.loads, details.split("\x1e")))
+    for row, detail in _aligned(rows, beside, _SETTLEMENT):
+        del row["attribution"]
         rare = ujson.loads(row.pop("rare") or "{}")
-        if isinstance(rare, list):
-            rare = {"bought": rare}
-        bought = rare.pop("bought", None) or (None, None)
-        row["upstream_cost_nano_usd"], row["channel_id"] = bought[:2]
         row.update(dict.fromkeys(_RARE), **rare, detail=detail)
         delivered = row["cost"] != 0 or row["status"] == "success"
         row["kind"] = "settle" if delivered else "refund"
@@ -718,7 +720,7 @@ def _settlements(rows: str | None, details: str | None) -> list[dict[str, Any]]:
 
 def _holds(rows: str | None, calls: str | None) -> list[dict[str, Any]]:
     found = []
-    for row, call in _aligned(rows, calls, _HOLD):
+    for row, call in _aligned(rows, ujson.loads(calls or "[]"), _HOLD):
         cap = row["cap"]
         row.update(cap=None if cap is None else int(cap), call=call)
         found.append(row)
@@ -751,10 +753,9 @@ def _nodes_of_calls(text: str | None, count: int) -> list[list[list[int]]]:
 
 
 def _aligned(
-    rows: str | None, items: str | None, names: Sequence[str]
+    rows: str | None, beside: Sequence[Any], names: Sequence[str]
 ) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Rows by the names of their columns, each with its item of the JSON array beside them."""
-    beside = ujson.loads(items) if items is not None else []
+    """Rows by the names of their columns, each with the item beside it."""
     for values, item in zip(read_rows(rows), beside, strict=True):
         row: dict[str, Any] = dict(zip(names, values, strict=True))
         for name in _NUMBERS & row.keys():

@@ -11,7 +11,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
     other  record;
     number integer;
-    bought json;
 BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT v ->> 0 AS account_id, (v ->> 1)::date AS day, v ->> 2 AS what, v ->> 3 AS value, place
@@ -44,10 +43,8 @@ BEGIN
         CROSS JOIN LATERAL (SELECT p_attributed -> 'values' -> o.place::integer) x(v)
     LOOP
         FOR number IN SELECT 1 + p::integer FROM json_array_elements_text(other.settlements) p LOOP
-            bought := p_settlements[number].rare;
-            p_settlements[number].rare := CASE json_typeof(bought)
-                WHEN 'array' THEN jsonb_set(bought::jsonb, ARRAY['2'] || attribution_path(other.what), '"other"')
-                ELSE jsonb_set(bought::jsonb, ARRAY['bought', '2'] || attribution_path(other.what), '"other"') END;
+            p_settlements[number].attribution := jsonb_set(p_settlements[number].attribution::jsonb,
+                attribution_path(other.what), '"other"');
         END LOOP;
         FOR number IN SELECT p::integer FROM json_array_elements_text(other.rows) p LOOP
             p_rows := jsonb_set(p_rows::jsonb, ARRAY[number::text, 'attribution'] || attribution_path(other.what), '"other"');

@@ -1,4 +1,4 @@
--- Subtracts changed or deleted rows from the sums of the operator's costs (`call_logs_add_margins`): those that
+-- Subtracts changed or deleted rows from the sums of the operator's costs (`call_logs_roll_up`): those that
 -- `call_logs_take_back` subtracts.
 --
 -- A row older than that table is in none of its sums and may make one negative. `call_log_rollups` loses the row too,

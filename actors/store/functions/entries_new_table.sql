@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION entries_new_table(p_name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE TABLE %I (LIKE entries INCLUDING DEFAULTS)', p_name);
-    EXECUTE format('ALTER TABLE %I ADD PRIMARY KEY (id)', p_name);
+    EXECUTE format('CREATE UNIQUE INDEX %I ON %I (id) WHERE call_id IS NULL', p_name || '_one_booking', p_name);
     EXECUTE format('CREATE UNIQUE INDEX %I ON %I (call_id) WHERE kind = ''hold''', p_name || '_one_hold', p_name);
     EXECUTE format('CREATE UNIQUE INDEX %I ON %I (call_id) WHERE kind IN (''settle'', ''refund'')',
         p_name || '_one_resolution', p_name);

@@ -4,7 +4,7 @@
 -- p_accounts     the accounts of everything below
 -- p_keys         keys with a spend cap that something is to be held for; null: none
 -- p_settlements  null: none
--- p_details      [detail], one for each settlement
+-- p_details      the detail of each settlement in JSON, or null, with U+001E between them, which no JSON has
 -- p_holds        null: none
 -- p_calls        [call], one for each hold: what recovery needs to write the row
 -- p_rows         [{account_id, key_id, request_id, row columns…}]   calls that never held anything; null: none
@@ -55,7 +55,7 @@
 -- the settings below, leave the planner nothing but look-ups in an index: with 2,000
 -- holds open, a batch planned on empty tables took eight to fifteen times as long.
 CREATE OR REPLACE FUNCTION ledger_batch(p_process text, p_accounts ledger_account[], p_keys ledger_key[],
-    p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json,
+    p_settlements ledger_settlement[], p_details text, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json,
     p_batch bigint, p_admitted ledger_admitted[], p_written integer, p_leases ledger_lease[], p_jobs json,
     p_nodes json, p_settled text[], p_held text[], p_moves budget_move[])
 RETURNS json LANGUAGE plpgsql

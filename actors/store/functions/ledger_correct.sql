@@ -7,7 +7,6 @@ DECLARE
     before     call_logs;
     after      call_logs;
     difference bigint;
-    bought     json := CASE json_typeof(p_true.rare) WHEN 'array' THEN p_true.rare ELSE p_true.rare -> 'bought' END;
 BEGIN
     SELECT * INTO before FROM call_logs WHERE request_id = p_true.call_id;
     IF NOT FOUND THEN
@@ -45,8 +44,8 @@ BEGIN
     after.result_urls := p_true.rare -> 'result_urls';
     after.result_expires_at := to_timestamp((p_true.rare ->> 'result_expires_at')::double precision);
     after.attempts := p_true.rare -> 'attempts';
-    after.upstream_cost_nano_usd := (bought ->> 0)::bigint;
-    after.channel_id := bought ->> 1;
+    after.upstream_cost_nano_usd := p_true.upstream_cost;
+    after.channel_id := p_true.channel_id;
     after.detail := p_detail;
     UPDATE call_logs SET
         status = after.status, error_code = after.error_code, error_message = after.error_message,

@@ -18,7 +18,8 @@ BEGIN
         truth.status := refused.status;
         truth.latency_ms := refused.latency_ms;
         truth.rare := json_build_object('error_code', refused.error_code, 'error_message', refused.error_message,
-            'unit_count', refused.unit_count, 'unit_type', refused.unit_type, 'bought', json_build_array(0, NULL));
+            'unit_count', refused.unit_count, 'unit_type', refused.unit_type);
+        truth.upstream_cost := 0;
         PERFORM ledger_correct(p_process, 'refused_after_recovery', truth, refused.detail);
     END LOOP;
 END $$;

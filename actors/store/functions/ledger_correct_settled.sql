@@ -1,6 +1,6 @@
 -- Corrects by the settlements that found no hold because recovery had settled the calls; returns these calls.
 -- `p_others`: settlements that were applied, and recovery's own, which are no corrections.
-CREATE OR REPLACE FUNCTION ledger_correct_settled(p_process text, p_settlements ledger_settlement[], p_details json,
+CREATE OR REPLACE FUNCTION ledger_correct_settled(p_process text, p_settlements ledger_settlement[], p_details text,
     p_others uuid[])
 RETURNS uuid[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -8,8 +8,8 @@ DECLARE
     corrected uuid[] := '{}';
 BEGIN
     FOR late IN
-        SELECT p_settlements[d.place::integer] AS settlement, CASE WHEN r.has_detail THEN d.detail END AS detail
-        FROM json_array_elements(p_details) WITH ORDINALITY AS d(detail, place)
+        SELECT p_settlements[d.place::integer] AS settlement, d.detail::json AS detail
+        FROM string_to_table(p_details, E'\x1e', 'null') WITH ORDINALITY AS d(detail, place)
         CROSS JOIN LATERAL (SELECT (p_settlements[d.place::integer]).*) r
         WHERE r.status IS NOT NULL AND (r.call_id = ANY (p_others)) IS NOT TRUE
             AND EXISTS (SELECT FROM recovered_calls x WHERE x.call_id = r.call_id)

@@ -10,7 +10,7 @@ BEGIN
             SELECT d.account_id, d.call_id, least(d.cost, d.amount) AS amount
             FROM ROWS FROM (unnest(p_settlements), unnest(p_admitted)) AS d(
                 call_id, cost, created_at, submitted_at, protocol, model, status, input_tokens, output_tokens,
-                cached_tokens, latency_ms, has_detail, rare, account_id, key_id, amount)
+                cached_tokens, latency_ms, upstream_cost, channel_id, attribution, rare, account_id, key_id, amount)
             WHERE d.account_id IS NOT NULL
             UNION ALL
             SELECT h.account_id, h.call_id, h.amount FROM unnest(p_holds) h WHERE h.seq < p_written

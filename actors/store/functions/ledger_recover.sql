@@ -17,7 +17,7 @@ BEGIN
     SELECT array_agg(CASE
             WHEN (p_settlements[i.place]).call_id = ANY (jobs) THEN NULL::ledger_settlement
             WHEN r.call_id = ANY (p_calls) AND NOT r.wrote_row
-            THEN ROW(r.call_id, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::ledger_settlement
+            THEN ROW(r.call_id, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::ledger_settlement
             ELSE p_settlements[i.place] END ORDER BY i.place)
     INTO made
     FROM generate_subscripts(p_settlements, 1) AS i(place)

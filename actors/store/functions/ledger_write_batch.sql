@@ -7,7 +7,7 @@
 -- and only releases what its hold has on those of the others; its row has the nodes that pay.
 --
 -- One statement for everything, because starting one costs as much as several rows.
-CREATE OR REPLACE FUNCTION ledger_write_batch(p_process text, p_settlements ledger_settlement[], p_details json,
+CREATE OR REPLACE FUNCTION ledger_write_batch(p_process text, p_settlements ledger_settlement[], p_details text,
     p_holds ledger_hold[], p_calls json, p_granted integer[], p_admitted ledger_admitted[],
     p_settled text[], p_held text[], p_is_drawn boolean)
 RETURNS ledger_written LANGUAGE plpgsql AS $$
@@ -15,29 +15,26 @@ DECLARE
     written ledger_written;
 BEGIN
     WITH ended AS MATERIALIZED (
-        SELECT s.* FROM ROWS FROM (unnest(p_settlements), json_array_elements(p_details), unnest(p_admitted),
+        SELECT s.* FROM ROWS FROM (unnest(p_settlements), string_to_table(p_details, E'\x1e', 'null'), unnest(p_admitted),
             unnest(p_settled)) AS s(call_id, cost, created_at, submitted_at, protocol, model, status, input_tokens,
-            output_tokens, cached_tokens, latency_ms, has_detail, sent, detail, account_id, key_id, amount, budgets)
+            output_tokens, cached_tokens, latency_ms, upstream_cost, channel_id, attribution, rare, detail,
+            account_id, key_id, amount, budgets)
     ), released AS (
         DELETE FROM holds h USING ended s
         WHERE s.account_id IS NULL AND h.call_id = ANY (ARRAY[s.call_id])
         RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost, s.created_at,
             s.submitted_at, s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens,
-            s.latency_ms, s.has_detail, s.detail, s.sent, h.budgets AS holding,
-            CASE WHEN h.budgets IS NOT NULL AND json_typeof(s.sent) = 'object' AND s.sent ->> 'served' IS NOT NULL
-                THEN budget_served(h.budgets, s.model, s.sent ->> 'served', true) ELSE h.budgets END AS budgets,
+            s.latency_ms, s.upstream_cost, s.channel_id, s.attribution, s.rare, s.detail, h.budgets AS holding,
+            CASE WHEN h.budgets IS NOT NULL AND s.rare ->> 'served' IS NOT NULL
+                THEN budget_served(h.budgets, s.model, s.rare ->> 'served', true) ELSE h.budgets END AS budgets,
             true AS is_held
     ), gone AS MATERIALIZED (
-        SELECT x.*, to_timestamp(x.created_at) AS ended_at, CASE json_typeof(x.sent) WHEN 'object' THEN x.sent END AS rare,
-            -- What of the rare is not rare: alone in an array where there is nothing else.
-            CASE json_typeof(x.sent) WHEN 'array' THEN x.sent ELSE x.sent -> 'bought' END AS bought
-        FROM (
-            SELECT * FROM released
-            UNION ALL
-            SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
-                input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, sent,
-                budgets::bigint[], budgets::bigint[], p_is_drawn
-            FROM ended WHERE account_id IS NOT NULL) x
+        SELECT * FROM released
+        UNION ALL
+        SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
+            input_tokens, output_tokens, cached_tokens, latency_ms, upstream_cost, channel_id, attribution, rare, detail,
+            budgets::bigint[], budgets::bigint[], p_is_drawn
+        FROM ended WHERE account_id IS NOT NULL
     ), granted AS MATERIALIZED (
         SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call, x.seq,
             nullif(x.nodes, '{}')::bigint[] AS budgets
@@ -83,16 +80,15 @@ BEGIN
             budgets, digest)
         SELECT n.*, call_log_digest_whole(call_log_digest(account_id, key_id, call_id, ended_at, submitted_at, protocol,
             model, status, error_code, error_message, input_tokens, output_tokens, cached_tokens, unit_count, unit_type,
-            cost, latency_ms, task_id, result_urls, result_expires_at, attempts, bought_at, channel_id, detail), attribution)
+            cost, latency_ms, task_id, result_urls, result_expires_at, attempts, upstream_cost, channel_id, detail), attribution)
         FROM (
-            SELECT ended_at, to_timestamp(submitted_at) AS submitted_at, account_id, key_id, call_id, protocol, model, status,
+            SELECT to_timestamp(created_at) AS ended_at, to_timestamp(submitted_at) AS submitted_at, account_id, key_id, call_id, protocol, model, status,
                 rare ->> 'error_code' AS error_code, rare ->> 'error_message' AS error_message,
                 input_tokens, output_tokens, cached_tokens, (rare ->> 'unit_count')::integer AS unit_count,
                 rare ->> 'unit_type' AS unit_type, cost, latency_ms, rare ->> 'task_id' AS task_id,
                 rare -> 'result_urls' AS result_urls,
                 to_timestamp((rare ->> 'result_expires_at')::double precision) AS result_expires_at,
-                rare -> 'attempts' AS attempts, (bought ->> 0)::bigint AS bought_at, bought ->> 1 AS channel_id,
-                CASE WHEN has_detail THEN detail END AS detail, bought -> 2 AS attribution, budgets
+                rare -> 'attempts' AS attempts, upstream_cost, channel_id, detail::json AS detail, attribution, budgets
             FROM gone WHERE status IS NOT NULL
             OFFSET 0) n -- what the digest needs too is computed once
     )

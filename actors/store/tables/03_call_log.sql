@@ -144,11 +144,6 @@ CREATE TABLE call_log_margins (
     PRIMARY KEY (day, account_id, model, channel_id)
 ) WITH (fillfactor = 70);
 
-CREATE TRIGGER call_logs_add_margins AFTER INSERT ON call_logs
-    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_add_margins();
-
-CREATE TRIGGER call_logs_add_margins_changed AFTER UPDATE ON call_logs
-    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_add_margins();
 CREATE TRIGGER call_logs_take_back_margins_changed AFTER UPDATE ON call_logs
     REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_take_back_margins();
 CREATE TRIGGER call_logs_take_back_margins_removed AFTER DELETE ON call_logs

@@ -20,9 +20,11 @@ CREATE TYPE ledger_settlement AS (
     output_tokens bigint,
     cached_tokens bigint,
     latency_ms    bigint,
-    has_detail    boolean,
+    upstream_cost bigint,
+    channel_id    text,
+    attribution   json,
     rare          json    -- {error_code, error_message, unit_count, unit_type, task_id, result_urls,
-                          --  result_expires_at, attempts}: those that are not null
+                          --  result_expires_at, attempts, served}: those that are not null; null: all are
 );
 
 CREATE TYPE ledger_hold AS (
