@@ -33,7 +33,11 @@ HEADERS_READ = frozenset(map(spelled, HEADERS))
 
 def attribution_in(headers: RequestHeaders) -> Attribution:
     """Return what the headers say, the end user as named. Raises GatewayError."""
-    return read_headers(headers.get_list) if headers.has_any(HEADERS_READ) else NOBODY
+    found: Attribution | None = headers.attribution
+    if found is None:
+        found = read_headers(headers.get_list) if headers.has_any(HEADERS_READ) else NOBODY
+        headers.attribution = found  # requests of a connection that repeat their head share it
+    return found
 
 
 def conversation_in(headers: RequestHeaders) -> str | None:

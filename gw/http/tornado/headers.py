@@ -54,6 +54,7 @@ class RequestHeaders(HTTPHeaders):
     parts: tuple[str, str, str, str, dict[str, list[bytes]]] | None = None
     target: Any = None  # of its route, once the head is known to be in order
     unread_by: Any = None  # a dialect whose calls read none of its fields
+    attribution: Any = None  # for whom its calls are, once the fields that say so are read
 
     def __init__(self, fields: dict[str, list[str]]) -> None:
         self._as_list = fields

@@ -41,6 +41,7 @@ ODD: dict[str, Mapping[str, Any]] = {
     "NUL and half a character in the message": {"error_message": "\x00\udfff"},
     "more than a machine word": {"detail": {"estimate": [10**30, 1]}},
     "backslashes": {"detail": {"path": "\\u0000 \\ud800"}},
+    "what stands between details, and no detail as text": {"detail": {"a": "\x1e", "b": "null"}},
 }
 
 
