@@ -114,8 +114,11 @@ class ResponseMeter(Generic[Read]):
         """
 
     @staticmethod
-    def frame_of(data: bytes, read: Read | None, /) -> TextFrame | None:
-        """Return what surrounds the text of an event; None if it states more, or no text."""
+    def frame_of(event: bytes, read: Read | None, /) -> TextFrame | None:
+        """Return what surrounds the text of an event of one line of data, as it was decoded.
+
+        None if it states more than its text, or none.
+        """
         return None
 
     @abstractmethod

@@ -43,18 +43,18 @@ class TextFrame(Struct, frozen=True, gc=False):
         return characters
 
 
-def frame_of(data: bytes, name: bytes, text: str) -> TextFrame | None:
-    """Return the frame of an event with these data, whose only member of this name is the text.
+def frame_of(event: bytes, name: bytes, text: str) -> TextFrame | None:
+    """Return the frame of an event of one line of data, whose member of this name is the text.
 
     None if another one may have the name, or if the text has escapes.
     """
     quoted = b'"%b"' % name
-    named = data.find(quoted) + len(quoted)
-    start = data.find(b'"', named) + 1
-    end = data.find(b'"', start)
+    named = event.find(quoted) + len(quoted)
+    start = event.find(b'"', named) + 1
+    end = event.find(b'"', start)
     stated = text.encode("utf-8", "surrogatepass")
-    is_text = data[named : start - 1].strip() == b":" and data[start:end] == stated
-    if not is_text or data.count(quoted) != 1 or b"\\" in data:
+    is_text = event[named : start - 1].strip() == b":" and event[start:end] == stated
+    if not is_text or event.count(quoted) != 1 or b"\\" in event:
         return None
-    before, after = b"data: " + data[:start], data[end:] + b"\n\n"
+    before, after = event[:start], event[end:]
     return TextFrame(before, after, after + before)

@@ -193,7 +193,7 @@ class StreamPipeline:
             return b""
         self._has_begun = self._has_begun or bool(piece)
         if self._frame is None and len(datas) == 1 and not self.is_over:
-            self._frame = meter.frame_of(datas[0], read)
+            self._frame = meter.frame_of(piece, read)
         return piece
 
     def _translated(self, events: stream_events.TranslatedEvents, piece: bytes) -> bytes:

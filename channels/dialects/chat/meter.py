@@ -33,7 +33,7 @@ class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
     read_event = staticmethod(events.read_chunk)
 
     @staticmethod
-    def frame_of(data: bytes, chunk: events.ChatChunk | None) -> TextFrame | None:
+    def frame_of(event: bytes, chunk: events.ChatChunk | None) -> TextFrame | None:
         """See ResponseMeter. What an event states of its model and tier does not add up."""
         if chunk is None or chunk.choices is None or len(chunk.choices) != 1:
             return None
@@ -51,7 +51,7 @@ class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
             or is_stated(chunk.error)
         ):
             return None
-        return frame_of(data, b"content", delta.content)
+        return frame_of(event, b"content", delta.content)
 
     def take_event(self, chunk: events.ChatChunk | None) -> bool:
         """Meter a decoded event.

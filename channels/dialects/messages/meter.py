@@ -18,6 +18,7 @@ from channels.dialects.messages import events
 from channels.dialects.messages.events import read_event
 from channels.dialects.messages.usage import MessagesUsageReader
 from channels.dialects.meter import StatedMeter, fit_name
+from channels.dialects.text_frame import TextFrame, frame_of
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.json import lenient
@@ -43,6 +44,22 @@ class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
         return self._stated.displayed
 
     read_event = staticmethod(read_event)
+
+    @staticmethod
+    def frame_of(event: bytes, read: events.MessagesEvent | None) -> TextFrame | None:
+        """See ResponseMeter."""
+        if read is None or read.type != "content_block_delta" or read.delta is None:
+            return None
+        delta, others = read.delta, (read.usage, read.message, read.content_block, read.error)
+        if (
+            not delta.text
+            or delta.partial_json is not None
+            or delta.thinking is not None
+            or delta.stop_reason
+            or any(one is not lenient.NULL for one in others)
+        ):
+            return None
+        return frame_of(event, b"text", delta.text)
 
     def take_body(self, body: bytes) -> events.StatedMessage:
         """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""

@@ -1,7 +1,8 @@
 """Events of text in a row, which a translation passes on without decoding."""
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import given
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from channels.dialects.messages.events import text_run
 from channels.dialects.table import CHAT_DIALECTS
+from channels.dialects.text_frame import TextFrame
+from channels.http.sse import SseSplitter
 from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import TRANSLATED, Relayed, Way, relayed
@@ -143,9 +146,6 @@ def test_character_that_is_cut_in_two_is_no_text() -> None:
     assert got(way, [first + second]) == got(way, [b"".join(odd)])
 
 
-CHAT = Way("chat", "chat")
-
-
 def chunk(delta: object, /, **members: Any) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": members.pop("reason", None)}
     data = {"id": "c", "model": "m", "choices": [choice], **members}
@@ -177,40 +177,57 @@ chat_others = st.sampled_from(
 )
 
 
-@given(st.lists(st.lists(st.text(letters, max_size=4) | chat_others, min_size=1, max_size=4)))
-def test_text_that_passes_through_is_counted_as_if_decoded(found: list[list[str | bytes]]) -> None:
-    number = 0
+Said = Callable[..., bytes]
 
-    def pieces(**odd: str) -> list[bytes]:
-        nonlocal number
-        made = [said("Hi", **odd)]
-        for read in found:
-            events = []
-            for one in read:
-                number += 1  # of the odd ones, no two have the same bytes around the text
-                more = {name: str(number) for name in odd}
-                events.append(one if isinstance(one, bytes) else said(one, **more))
-            made.append(b"".join(events))
-        return made
 
-    plain, decoded = pieces(), pieces(odd="")
-    got, expected = relayed(CHAT, plain), relayed(CHAT, decoded)
-    assert (got.reading, got.is_complete) == (expected.reading, expected.is_complete)
-    assert b"".join(plain).startswith(got.body)
-    assert (got.body == b"".join(plain)) is (expected.body == b"".join(decoded))
+@each("protocol, say, rest", [("chat", said, chat_others), ("messages", text_event, others)])
+def test_text_that_passes_through_is_counted_as_if_decoded(
+    protocol: str, say: Said, rest: st.SearchStrategy[bytes]
+) -> None:
+    @given(st.lists(st.lists(st.text(letters, max_size=4) | rest, min_size=1, max_size=4)))
+    def is_same(found: list[list[str | bytes]]) -> None:
+        plain, decoded = said_in(say, found), said_in(say, found, odd="")
+        way = Way(protocol, protocol)
+        got, expected = relayed(way, plain), relayed(way, decoded)
+        assert (got.reading, got.is_complete) == (expected.reading, expected.is_complete)
+        assert b"".join(plain).startswith(got.body)
+        assert (got.body == b"".join(plain)) is (expected.body == b"".join(decoded))
+
+    is_same()
+
+
+def said_in(say: Said, found: list[list[str | bytes]], **odd: str) -> list[bytes]:
+    """The reads; of the odd ones, no two events have the same bytes around the text."""
+    numbers = itertools.count()
+    made = [say("Hi", **odd)]
+    for read in found:
+        more = ({name: str(next(numbers)) for name in odd} for _ in read)
+        made.append(
+            b"".join(
+                one if isinstance(one, bytes) else say(one, **members)
+                for one, members in zip(read, more, strict=True)
+            )
+        )
+    return made
+
+
+def frame_in(protocol: str, event: bytes) -> TextFrame | None:
+    (read,) = SseSplitter().feed(event)
+    meter = CHAT_DIALECTS[protocol].new_meter()
+    return meter.frame_of(event, meter.read_event(read.data or b""))
 
 
 @each(
-    "data",
+    "protocol, data",
     [
-        said("Hi"),
-        said("Hi").replace(b'":', b'": '),
-        said("Hi", usage=None),
+        ("chat", said("Hi")),
+        ("chat", said("Hi").replace(b'":', b'": ')),
+        ("chat", said("Hi", usage=None, i="c")),
+        ("messages", HI.replace(b'"index":0', b'"index":0,"i":"c"')),
     ],
 )
-def test_texts_with_the_same_bytes_around_are_not_decoded(data: bytes) -> None:
-    meter = CHAT_DIALECTS["chat"].new_meter()
-    frame = meter.frame_of(data[6:-2], meter.read_event(data[6:-2]))
+def test_texts_with_the_same_bytes_around_are_not_decoded(protocol: str, data: bytes) -> None:
+    frame = frame_in(protocol, data)
     assert frame is not None
     more = [data.replace(b"Hi", text) for text in (b"", "ü€😀".encode(), rb"\nx")]
     assert frame.characters_in(data) == 2
@@ -239,5 +256,23 @@ def test_texts_with_the_same_bytes_around_are_not_decoded(data: bytes) -> None:
     ],
 )
 def test_event_that_states_more_than_text_is_no_frame(data: bytes) -> None:
-    meter = CHAT_DIALECTS["chat"].new_meter()
-    assert meter.frame_of(data[6:-2], meter.read_event(data[6:-2])) is None
+    assert frame_in("chat", data) is None
+
+
+@each(
+    "data",
+    [
+        text_event(""),
+        text_event("a\nb"),
+        text_event("a", usage={"output_tokens": 1}),
+        text_event("a", message=None),
+        text_event("a").replace(b'"text":', b'"stop_reason":"end_turn","text":'),
+        text_event("a").replace(b'"text":', b'"thinking":"b","text":'),
+        text_event("a").replace(b'"text":', b'"partial_json":"b","text":'),
+        text_event("a", other={"text": "a"}),
+        text_event("a").replace(b"content_block_delta", b"message_stop"),
+        END,
+    ],
+)
+def test_delta_that_states_more_than_text_is_no_frame(data: bytes) -> None:
+    assert frame_in("messages", data) is None
