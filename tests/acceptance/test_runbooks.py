@@ -615,6 +615,7 @@ def test_model_whose_channel_is_open_is_reached_by_its_configuration(watch: Watc
 
 
 @about("all_channels_open")
+@pytest.mark.long  # a gateway of its own
 def test_way_out_that_is_broken_is_seen_by_a_probe_from_the_host(
     watch: Watch, tmp_path: Path
 ) -> None:
