@@ -18,13 +18,14 @@ from typing import Any
 from loadtests.chaos.calls import Outcome
 from loadtests.chaos.judge import Terms
 from loadtests.chaos.load import Load, dribble, read_nothing
-from loadtests.chaos.stack import Stack, channels, models
+from loadtests.chaos.stack import SETTINGS, Stack, channels, models
 from loadtests.chaos.wrong_clock import WrongClock
 from loadtests.rig.deployment import channel
 from loadtests.rig.refusals import REFUSALS
 from loadtests.rig.servers import frozen_server
 
 PAUSED_SECONDS = 20.0
+SHORT_SECONDS = {"chat": 6, "image_attempt": 4, "image_total": 6, "video_submit": 4}
 HOUR, DAY = 3600.0, 86_400.0
 
 
@@ -179,6 +180,11 @@ async def channels_hang(strike: Strike) -> None:
         await _every_channel(part, hang=hang, poll={"hang": "headers"})
 
 
+def time_outs_are_short() -> dict[str, Any]:
+    """So that what hangs ends within the fault."""
+    return {"timeouts": {**SETTINGS["timeouts"], **SHORT_SECONDS}}
+
+
 async def clients_leave(strike: Strike) -> None:
     strike.load.leave_ratio = 0.5
     await strike.last()
@@ -251,7 +257,12 @@ FAULTS: Mapping[str, Fault] = {
     "redis-paused": Fault(strike=pause_redis, seconds=PAUSED_SECONDS),
     "channels-failing": Fault(strike=_FAIL, may=_REFUSED, opens=True),
     "channels-flapping": Fault(strike=channels_flap, may=_REFUSED, opens=True),
-    "channels-hanging": Fault(strike=channels_hang, may=_REFUSED | {"cut"}, opens=True),
+    "channels-hanging": Fault(
+        strike=channels_hang,
+        may=_REFUSED | {"cut"},
+        opens=True,
+        settings=time_outs_are_short,
+    ),
     "channels-cutting": Fault(strike=_CUT, may=_REFUSED | {"cut"}, opens=True),
     "clients-leaving": Fault(strike=clients_leave, may=_LEFT),
     "clients-not-reading": Fault(strike=partial(clients_linger, read_nothing), may=_LEFT),

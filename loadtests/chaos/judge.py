@@ -164,7 +164,8 @@ def shown(breaches: Sequence[str]) -> list[str]:
 def short(call: Call) -> str:
     """What a client saw of a call, in a line."""
     body = call.response.body[-160:].decode(errors="replace")
-    return f"{call.end}, status {call.response.status}, …{body!r}"
+    after = f"{call.ended_at - call.began_at:.1f} s" if call.is_over else "an unknown time"
+    return f"{call.end} after {after}, status {call.response.status}, …{body!r}"
 
 
 def _ids(calls: Sequence[Call], book: Book) -> dict[int, str]:

@@ -46,11 +46,12 @@ SETTINGS: Mapping[str, Any] = {
     "drain_seconds": 20,
     "worker_silence_seconds": 5,
     "shed_delay_ms": 0,
+    # Ten times what a call takes: the machine may be busy. Less than a drain.
     "timeouts": {
-        "chat": 6,
-        "image_attempt": 4,
-        "image_total": 6,
-        "video_submit": 4,
+        "chat": 18,
+        "image_attempt": 12,
+        "image_total": 18,
+        "video_submit": 12,
         "task_poll": 2,
     },
     "tasks": {"poll_first": 0.5, "poll_max": 1, "lease": 3},
