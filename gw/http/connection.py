@@ -208,6 +208,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Buffer received bytes and parse as many as the state allows."""
+        if self._request is not None and self._request.is_finished:
+            self._responded()  # a fast client's next request, in the iteration of the response
         if self._state is ENDING:
             self._dropped_bytes += len(data)
             if self._dropped_bytes > LINGER_BYTES_MAX:

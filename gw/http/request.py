@@ -88,7 +88,7 @@ class Request(AnsweredRequest):
         remote_ip: str,
         responded: Callable[[], None],
     ) -> None:
-        """`responded` is called once the last byte of the response is written."""
+        """`responded` is called once the response is complete, in the loop's next iteration."""
         # Not through `super`: there is one for every call.
         self.method, self.uri, self.version, self.headers, self.keeps_alive = head
         self.remote_ip = remote_ip
@@ -502,16 +502,16 @@ class Request(AnsweredRequest):
         self.keeps_alive = False
         if chunk and self._is_chunked:
             chunk = response.chunk_of(chunk)
-        sent = self._out.write(chunk)
+        self._complete(status, self._out.write(chunk))
         if self._ends_by_closing:
             reset(self._out.transport)
-        self._complete(status, sent)
 
     def _complete(self, status: int, sent: Future[None]) -> Future[None]:
         """The last byte is written: `sent` is done when more may be."""
         handler, self._handler = self._handler, None
         self._sent = sent
         self.is_finished = True
+        self._out.loop.call_soon(self._responded)
         self._count(status)
         if handler is not None:
             handler.release()
@@ -519,5 +519,4 @@ class Request(AnsweredRequest):
             self._task.cancel()
         if self._task is None or self._state not in _RUNNING:  # else at the end of the endpoint
             self._leave_flight()
-        self._responded()
         return sent
