@@ -349,6 +349,7 @@ def test_call_is_refused_where_a_model_that_may_serve_it_has_no_room(h: Deployme
     assert ask(tenant, max_tokens=10).status == 200
 
 
+@pytest.mark.long
 def test_killed_call_is_charged_for_the_model_that_was_serving(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def test_no_rule_is_broken(block: int) -> None:
     assert all(report.counts["statements"] for report in reports)
 
 
+@pytest.mark.long
 def test_a_seed_replays_exactly_in_any_process() -> None:
     """Though ids are new each time and sets of strings have another order."""
     seeds = range(300, 306)

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from dataclasses import replace
 
+import pytest
+
 from actors.store.database import Database
 from actors.webhooks.lanes import AT_ONCE
 from actors.webhooks.signature import new_secret
@@ -115,6 +117,7 @@ async def test_a_failure_is_tried_again_until_dead_and_holds_nothing_up(
             assert {receiver.ids.count(one) for one in bad} == {3}
 
 
+@pytest.mark.long
 async def test_eight_at_once_and_a_slow_receiver_times_out(
     database_url: str, expect_log: ExpectLog
 ) -> None:
@@ -270,6 +273,7 @@ async def test_a_process_that_is_declared_dead_is_taken_over_and_books_nothing(
                     assert len(receiver.received) == 20 + AT_ONCE
 
 
+@pytest.mark.long
 async def test_a_process_that_is_not_confirmed_sends_nothing(
     database_url: str, expect_log: ExpectLog
 ) -> None:
