@@ -86,9 +86,10 @@ class Connection:
             self._socket.settimeout(seconds)
 
     def send(self, data: bytes) -> bool:
-        """Send everything; False when the server closed before it was out."""
+        """Send everything; False when the server closed before it was out. Raises OSError."""
+        opened = self.opened  # who was not connected has sent nothing that a response could be for
         try:
-            self.opened.sendall(data)
+            opened.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
             return False
         return True
