@@ -20,6 +20,6 @@ def check_admission(
     if in_flight.is_refusing:
         raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)
     handler.path_args = list(map(handler.decode_argument, path_args)) if path_args else []
-    if handler.request.method not in handler.endpoint.methods:
+    if handler.served_method() is None:
         raise handler.refused_method()
     return handler.check()

@@ -89,9 +89,8 @@ class Request(AnsweredRequest):
         responded: Callable[[], None],
     ) -> None:
         """`responded` is called once the response is complete, in the loop's next iteration."""
-        # Not through `super`: there is one for every call.
-        self.method, self.uri, self.version, self.headers, self.keeps_alive = head
-        self.remote_ip = remote_ip
+        method, target, version, headers, self.keeps_alive = head
+        super().__init__(method, target, version, headers, remote_ip)
         self._out = out
         self._application = application
         self._responded = responded
@@ -216,7 +215,7 @@ class Request(AnsweredRequest):
     @property
     def _accepted_bytes_max(self) -> int:
         """The largest body that the endpoint accepts; a refused one is read as far as any."""
-        limit = self._application.services.config.max_body_bytes
+        limit = self._body_bytes_max
         own = None if self._handler is None else self._handler.endpoint.body_bytes_max
         return limit if own is None else min(own, limit)
 
