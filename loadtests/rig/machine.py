@@ -124,13 +124,14 @@ def session_kept() -> Iterator[None]:
     It is the terminal's, too: what is started there later would go before every service of the
     machine, whose sessions are their own.
     """
-    before = OWN_SESSION.read_text().split()[-1] if OWN_SESSION.exists() else ""
+    # Without weights of sessions there is no file; of a process that is in no session it is empty.
+    told = OWN_SESSION.read_text().split() if OWN_SESSION.exists() else []
     try:
         yield
     finally:
-        if before:
+        if told:
             with suppress(OSError):  # it was not raised, either: the same right is needed for that
-                OWN_SESSION.write_text(before)
+                OWN_SESSION.write_text(told[-1])
 
 
 def free_ports(count: int) -> list[int]:

@@ -22,3 +22,16 @@ def test_session_has_its_weight_back_whatever_ended_the_run(
     with pytest.raises(SystemExit):
         run()
     assert session.read_text() == "3"
+
+
+@pytest.mark.parametrize("told", [None, ""], ids=["no such file", "no session"])
+def test_process_without_a_weighed_session_runs_all_the_same(
+    told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = tmp_path / "autogroup"
+    if told is not None:
+        session.write_text(told)
+    monkeypatch.setattr(machine, "OWN_SESSION", session)
+    with machine.session_kept():
+        pass
+    assert (session.read_text() if session.exists() else None) == told
