@@ -75,7 +75,7 @@ def pytest_collection_finish() -> None:
 def postgres() -> Iterator[PostgresForTests]:
     """One server for the whole run, started by the first test that needs it."""
     remove_leftovers()
-    with temporary_folder() as folder, running_postgres(folder) as running:
+    with temporary_folder(in_memory=True) as folder, running_postgres(folder) as running:
         yield running
 
 
@@ -96,7 +96,7 @@ def empty_url(postgres: PostgresForTests) -> Iterator[str]:
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """A folder with a short path that every user may pass through."""
-    with temporary_folder() as folder:
+    with temporary_folder(in_memory=True) as folder:
         yield folder
 
 
