@@ -1,7 +1,8 @@
 """Whether a schema may be enforced strictly in chat-completions.
 
-There a strict schema must list every property of every object as required and allow no others;
-the messages protocol also enforces schemas with optional properties.
+There a strict schema must list every property of every object as required, allow no others, and
+have no keyword or format beyond a subset; the messages protocol also enforces schemas with optional
+properties, formats of addresses, and alternatives of any kind.
 """
 
 from __future__ import annotations
@@ -9,17 +10,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # Members of a schema that have schemas: one, a list of them, or a mapping to them.
-_ONE = ("items", "additionalProperties", "not")
-_MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
+_ONE = ("items", "additionalProperties")
+_MANY = ("anyOf",)
 _NAMED = ("properties", "$defs", "definitions")
+# Members that are a 400 in a strict schema.
+_REFUSED = frozenset(
+    (
+        "allOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "default",
+        "dependentRequired",
+        "dependentSchemas",
+        "patternProperties",
+        "propertyNames",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+        "prefixItems",
+        "contains",
+        "uniqueItems",
+        "minLength",
+        "maxLength",
+        "minProperties",
+        "maxProperties",
+    )
+)
+_FORMATS = frozenset(
+    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+)
 _DEPTH_MAX = 32
 
 
 def fits_strict(schema: object, *, depth: int = 0) -> bool:
-    """Whether every object in the schema is closed and has no optional property."""
+    """Whether every object in the schema is closed, without optional properties, in the subset."""
     if not isinstance(schema, Mapping):
         return schema is not None
-    if depth > _DEPTH_MAX:
+    if depth > _DEPTH_MAX or not _REFUSED.isdisjoint(schema):
+        return False
+    form = schema.get("format")
+    if form is not None and not (isinstance(form, str) and form in _FORMATS):
         return False
     kind = schema.get("type")
     if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and not _is_closed(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from channels.dialects.messages.cache_marks import BREAKPOINT, mark_cache, split_mark
+from channels.dialects.messages.enforced_schemas import StrictTools, enforced
 from channels.dialects.messages.generations import generation_of
 from channels.dialects.messages.media import write_block
 from channels.dialects.messages.members import TranslatedTool
@@ -336,12 +337,18 @@ def _choice(choice: ToolChoice, parallel: bool | None) -> Written:
 def _tools(
     tools: Sequence[Tool], origin: ClientProtocol, report: losses.LossReport
 ) -> list[Written]:
-    return [_tool(tool, origin, report) for tool in tools]
+    strict = StrictTools()
+    return [_tool(tool, origin, report, strict) for tool in tools]
 
 
-def _tool(tool: Tool, origin: ClientProtocol, report: losses.LossReport) -> Written:
+def _tool(
+    tool: Tool, origin: ClientProtocol, report: losses.LossReport, strict: StrictTools
+) -> Written:
     written: Written = {"name": LIMITS.name(tool.name)}
     write_fields(tool, TranslatedTool, written, without=("name", "parameters"))
+    if tool.is_strict and not strict.take(tool):
+        report.drop(losses.spelled(origin, "tools.is_strict"))
+        written["strict"] = False
     written["input_schema"] = _schema(tool, origin, report)
     mark, rest = split_mark(tool.extras, takes_breakpoint=False)
     if mark is not None:
@@ -381,12 +388,16 @@ def _write_format(form: Format, request: Request, body: Written, report: losses.
     if form.schema is None:
         report.drop(losses.spelled(request.origin, "format"))
         return
-    schema = dict(form.schema)
+    path = losses.spelled(request.origin, "format.schema")
+    schema = enforced(form.schema, lambda keyword: report.drop(f"{path}.{keyword}"))
     for name, field, value in (
         ("title", "format.name", form.name),
         ("description", "format.description", form.description),
     ):
-        if value is not None and schema.setdefault(name, value) != value:
+        if value is None:
+            continue
+        # Nothing may stand beside a reference.
+        if "$ref" in schema or schema.setdefault(name, value) != value:
             report.drop(losses.spelled(request.origin, field))
     if form.is_strict is False:
         report.drop(losses.spelled(request.origin, "format.is_strict"))
