@@ -6,7 +6,7 @@ Each dialect has its own as `DIALECT` in `dialect.py` of its folder; `table.py` 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from channels.dialects.hosting import Hosted, Hosting
 from channels.dialects.meter import Meter
 from channels.errors import InvalidRequest
 from channels.family import Family
-from channels.json.json_object import JsonObject
+from channels.json.json_object import NOTHING, JsonObject
 from channels.registry import ChannelSpec, ModelSpec
 from channels.translation.codec import Codec
 
@@ -52,6 +52,10 @@ class ParsedChatRequest(Protocol):
 
     @property
     def fault(self) -> InvalidRequest | None: ...
+
+
+def _without_object(request: Any) -> Any:
+    return replace(request, object=NOTHING)
 
 
 def _usual_options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
@@ -96,7 +100,7 @@ class Dialect:
     address: Address
     read_request: Callable[..., Any]
     upstream_body: Callable[..., bytes]
-    without_body: Callable[[Any], Any]
+    without_body: Callable[[Any], Any] = _without_object
     options: Callable[[str, ChannelSpec, ModelSpec], dict[str, Any]] = _usual_options
     without_foreign: Callable[[bytes, bytes], bytes] | None = None
 

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
 from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.meter import fit_name
 from channels.errors import UpstreamMalformed
+from channels.json.lenient import UNREADABLE
 
+T = TypeVar("T")
 # The beginning of a list of objects, within its first bytes.
 _ENTRIES = re.compile(rb"\[\s*\{")
 _HEAD_BYTES = 64
+
+
+class Stated(Struct, frozen=True):
+    """The model that served, what is to be billed, and the error; None where nothing is stated."""
+
+    model: str | None = None
+    tokens: int | None = None
+    searches: int | None = None
+    error: str | None = None
+
+
+def members_in(body: bytes, decoder: Decoder[T], *, what: str) -> T:
+    """Return the members of a response that are read. Raises UpstreamMalformed."""
+    try:
+        return decoder.decode(body)
+    except UNREADABLE as error:
+        raise UpstreamMalformed(f"{what} that cannot be read: {error}") from error
 
 
 def has_entries(raw: Raw) -> bool:

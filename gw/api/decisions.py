@@ -8,7 +8,7 @@ from channels.dialects.token_counts import Usage
 from gw.api.measured import MeasuredHandler
 from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall
-from gw.calls.measured import Amount, Measured, MeasuredBill, no_units
+from gw.calls.measured import Amount, MeasuredBill, as_stated, no_units
 from gw.calls.media import Media
 from gw.calls.media_calls import PieceCall
 from gw.calls.token_charge import tokens_of_bytes
@@ -30,16 +30,10 @@ class DecisionsHandler(MeasuredHandler):
         bill = MeasuredBill(
             call.model,
             most=amount,
-            reading=_answers,
+            reading=as_stated(decisions.read_response),
             units_of=no_units,
             # No token is shorter than a byte; images may be links.
             tokens_max=request.input_bytes + LINKED_TOKENS,
         )
         cheaper = "or send a shorter input."
         await self.run(call, self.piece(call, request), bill, cheaper=cheaper)
-
-
-def _answers(body: bytes) -> Measured:
-    read = decisions.read_response(body)
-    usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
-    return Measured(usage=usage, model=read.model, error=read.error)

@@ -15,13 +15,14 @@ from typing import Any
 from channels.dialects.dialect import Dialect
 from channels.dialects.embeddings import dialect as embeddings
 from channels.dialects.native_embeddings import dialect as native
+from channels.dialects.stated import Stated
 from channels.dialects.token_counts import Usage
 from channels.dialects.validation import is_repeatable
 from gw.api.chat.gemini import unfit_model
 from gw.api.measured import MeasuredHandler
 from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall
-from gw.calls.measured import Amount, Measured, MeasuredBill, no_units
+from gw.calls.measured import Amount, MeasuredBill, as_stated, no_units
 from gw.calls.media import Media
 from gw.calls.media_calls import PieceCall
 from gw.calls.request import PieceRequest
@@ -66,7 +67,7 @@ class _Embeddings(MeasuredHandler):
         call: ModelCall,
         request: embeddings.EmbeddingRequest,
         piece: PieceRequest,
-        reading: Callable[[bytes], Measured],
+        read_response: Callable[[bytes], Stated],
     ) -> None:
         """Hold the cost of the input, run the call and settle it."""
         tokens = request.tokens
@@ -76,7 +77,7 @@ class _Embeddings(MeasuredHandler):
         bill = MeasuredBill(
             call.model,
             most=amount,
-            reading=reading,
+            reading=as_stated(read_response),
             units_of=no_units,
             # No token is shorter than a byte.
             tokens_max=max(tokens, request.input_bytes),
@@ -90,7 +91,7 @@ class EmbeddingsHandler(_Embeddings):
     async def on_post(self) -> None:
         call = ModelCall(self)
         request = await self.read(call, embeddings.DIALECT)
-        await self.embed(call, request, self.piece(call, request), _vectors)
+        await self.embed(call, request, self.piece(call, request), embeddings.read_response)
 
 
 class NativeEmbeddingsHandler(_Embeddings):
@@ -116,17 +117,4 @@ class NativeEmbeddingsHandler(_Embeddings):
             path=path,
             address=address,
         )
-        await self.embed(call, request, piece, _native_vectors)
-
-
-def _vectors(body: bytes) -> Measured:
-    return _measured(embeddings.read_response(body))
-
-
-def _native_vectors(body: bytes) -> Measured:
-    return _measured(native.read_response(body))
-
-
-def _measured(read: embeddings.EmbeddingResponse) -> Measured:
-    usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
-    return Measured(usage=usage, model=read.model, error=read.error)
+        await self.embed(call, request, piece, native.read_response)

@@ -22,7 +22,7 @@ from gw.api.keyed_handler import KeyedHandler, guarded
 from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall, first_of
 from gw.calls.bills import NO_TOKENS
-from gw.calls.measured import Amount, Measured, MeasuredBill
+from gw.calls.measured import Amount, Measured, MeasuredBill, as_stated
 from gw.calls.media import Media
 from gw.calls.media_calls import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
@@ -123,7 +123,7 @@ class RerankHandler(KeyedHandler, MeasuredHandler):
         bill = MeasuredBill(
             call.model,
             most=amount,
-            reading=_ranking,
+            reading=as_stated(rerank.read_response),
             units_of=_unchanged,
             # A long document is split, and each part counts as one.
             slack=SLACK_SEARCHES + amount.usage.input_tokens // RERANKED_TOKENS_MIN,
@@ -138,12 +138,6 @@ def _searches(request: rerank.RerankRequest) -> Amount:
     tokens = query + tokens_of_bytes(request.documents_bytes)
     searches = -(-request.documents // rerank.DOCUMENTS_PER_SEARCH)
     return Amount(quantity=searches, usage=Usage(input_tokens=tokens, output_tokens=0))
-
-
-def _ranking(body: bytes) -> Measured:
-    read = rerank.read_response(body)
-    usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
-    return Measured(usage=usage, quantity=read.searches, model=read.model, error=read.error)
 
 
 def _unchanged(quantity: int) -> int:

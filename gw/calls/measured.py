@@ -18,6 +18,7 @@ from actors.wallet.money import MAX_NANO_USD, div_round_half_up
 from actors.wallet.piece_prices import COUNTED, MediaPrice
 from actors.wallet.pricing import Billable
 from actors.wallet.sheets import hold_nano_usd, token_price
+from channels.dialects.stated import Stated
 from channels.dialects.token_counts import Usage
 from channels.registry import ModelSpec
 from gw.calls.bills import NO_TOKENS, Charged, ReadBill
@@ -51,6 +52,17 @@ class Measured(Struct, frozen=True, kw_only=True):
     least: Amount | None = None
     model: str | None = None
     error: str | None = None
+
+
+def as_stated(read_response: Callable[[bytes], Stated]) -> Callable[[bytes], Measured]:
+    """Return the reading of a response that states its input, of which all is billed."""
+
+    def measured(body: bytes) -> Measured:
+        read = read_response(body)
+        usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
+        return Measured(usage=usage, quantity=read.searches, model=read.model, error=read.error)
+
+    return measured
 
 
 def no_units(quantity: int) -> int:

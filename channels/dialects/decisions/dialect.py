@@ -8,7 +8,7 @@ tokens that the response states.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,10 +22,9 @@ from channels.dialects.logged_parameters import counts
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
 from channels.dialects.token_counts import count_of
-from channels.errors import UpstreamMalformed
 from channels.families import DECISIONS
-from channels.json.json_object import NOTHING, JsonObject
-from channels.json.lenient import NULL, UNREADABLE
+from channels.json.json_object import JsonObject
+from channels.json.lenient import NULL
 
 # The most of each that an upstream documents.
 QUESTIONS_MAX = 128
@@ -149,7 +148,6 @@ DIALECT = Dialect(
     address=Address(path="/v1/decisions", accept="application/json"),
     read_request=read_request,
     upstream_body=renamed_body,
-    without_body=lambda request: replace(request, object=NOTHING),
     options=model_option,
 )
 
@@ -164,25 +162,14 @@ class _StatedAnswers(Struct, gc=False):
 _RESPONSE = msgspec.json.Decoder(_StatedAnswers)
 
 
-class DecisionResponse(Struct, frozen=True):
-    """What a response states: its model, the tokens to be billed, and its error."""
-
-    model: str | None = None
-    tokens: int | None = None
-    error: str | None = None
-
-
-def read_response(body: bytes) -> DecisionResponse:
+def read_response(body: bytes) -> stated.Stated:
     """Parse a whole response, without its answers. Raises UpstreamMalformed if it has none."""
-    try:
-        response = _RESPONSE.decode(body)
-    except UNREADABLE as error:
-        raise UpstreamMalformed(f"decisions that cannot be read: {error}") from error
+    response = stated.members_in(body, _RESPONSE, what="decisions")
     if not stated.has_entries(response.answers):
-        return DecisionResponse(
+        return stated.Stated(
             error=stated.error_of(response.error, lacking="decisions without answers")
         )
-    return DecisionResponse(
+    return stated.Stated(
         model=stated.model_of(response.model),
         tokens=count_of(stated.members_of(response.usage).get("input_tokens")),
     )

@@ -8,7 +8,7 @@ that the response states.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,10 +22,10 @@ from channels.dialects.logged_parameters import counts, settings
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
 from channels.dialects.token_counts import count_of
-from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.errors import InvalidRequest
 from channels.families import EMBEDDINGS
-from channels.json.json_object import NOTHING, JsonObject
-from channels.json.lenient import NULL, UNREADABLE
+from channels.json.json_object import JsonObject
+from channels.json.lenient import NULL
 
 # No upstream accepts more texts, or more tokens, in one request.
 INPUTS_MAX = 2_048
@@ -117,7 +117,6 @@ DIALECT = Dialect(
     address=Address(path="/v1/embeddings", accept="application/json"),
     read_request=read_request,
     upstream_body=renamed_body,
-    without_body=lambda request: replace(request, object=NOTHING),
     options=model_option,
 )
 
@@ -129,33 +128,23 @@ class _StatedVectors(Struct, gc=False):
     error: msgspec.Raw = NULL
 
 
+WHAT = "embeddings"
 _RESPONSE = msgspec.json.Decoder(_StatedVectors)
 
 
-class EmbeddingResponse(Struct, frozen=True):
-    """What a response states: its model, the tokens to be billed, and its error."""
-
-    model: str | None = None
-    tokens: int | None = None
-    error: str | None = None
-
-
-def read_response(body: bytes) -> EmbeddingResponse:
+def read_response(body: bytes) -> stated.Stated:
     """Parse a whole response, without its vectors. Raises UpstreamMalformed if it has none."""
-    try:
-        response = _RESPONSE.decode(body)
-    except UNREADABLE as error:
-        raise UpstreamMalformed(f"embeddings that cannot be read: {error}") from error
+    response = stated.members_in(body, _RESPONSE, what=WHAT)
     if not stated.has_entries(response.data):
         return failed(response.error)
     usage = stated.members_of(response.usage)
     tokens = (count_of(usage.get(name)) for name in ("prompt_tokens", "total_tokens"))
-    return EmbeddingResponse(
+    return stated.Stated(
         model=stated.model_of(response.model),
         tokens=next((one for one in tokens if one is not None), None),
     )
 
 
-def failed(error: msgspec.Raw) -> EmbeddingResponse:
+def failed(error: msgspec.Raw) -> stated.Stated:
     """Return a response that reports an error. Raises UpstreamMalformed if it has none."""
-    return EmbeddingResponse(error=stated.error_of(error, lacking="embeddings without vectors"))
+    return stated.Stated(error=stated.error_of(error, lacking=f"{WHAT} without vectors"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option, renamed_body
-from channels.dialects.images.request import read_request, without_body
+from channels.dialects.images.request import read_request
 from channels.families import IMAGES
 
 DIALECT = Dialect(
@@ -12,6 +12,5 @@ DIALECT = Dialect(
     address=Address(path="/v1/images/generations", accept="application/json"),
     read_request=read_request,
     upstream_body=renamed_body,
-    without_body=without_body,
     options=model_option,
 )

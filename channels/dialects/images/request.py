@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -16,7 +16,7 @@ from channels.dialects.images.members import ALLOWED, ImagesBody
 from channels.dialects.logged_parameters import counts, settings
 from channels.dialects.validation import check_model, lookalikes_of, read_body
 from channels.errors import InvalidRequest
-from channels.json.json_object import NOTHING, JsonObject
+from channels.json.json_object import JsonObject
 
 # Members of single providers by which a request may get more images than `n`: a number, or a series
 # of as many as the prompt needs (Ark's, up to the number in its options).
@@ -113,11 +113,6 @@ def _number_of(text: str) -> int:
 
 
 _NUMBER_CHARACTERS_MAX = 100
-
-
-def without_body(request: ImagesRequest) -> ImagesRequest:
-    """Return the request without its body."""
-    return replace(request, object=NOTHING)
 
 
 _SIZE = re.compile(r"(\d{1,6})[xX](\d{1,6})", re.ASCII)

@@ -7,7 +7,7 @@ except for the model's name. It is free of charge.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -20,10 +20,9 @@ from channels.dialects.dialect import Dialect, model_option
 from channels.dialects.logged_parameters import counts
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
-from channels.errors import UpstreamMalformed
 from channels.families import MODERATIONS
-from channels.json.json_object import NOTHING, JsonObject
-from channels.json.lenient import NULL, UNREADABLE
+from channels.json.json_object import JsonObject
+from channels.json.lenient import NULL
 
 INPUTS_MAX = 2048
 
@@ -82,7 +81,6 @@ DIALECT = Dialect(
     address=Address(path="/v1/moderations", accept="application/json"),
     read_request=read_request,
     upstream_body=upstream_body,
-    without_body=lambda request: replace(request, object=NOTHING),
     options=model_option,
 )
 
@@ -97,10 +95,7 @@ _RESPONSE = msgspec.json.Decoder(_StatedVerdict)
 
 def failure_in(body: bytes) -> str | None:
     """Return the message of a response that reports a failure. Raises UpstreamMalformed."""
-    try:
-        response = _RESPONSE.decode(body)
-    except UNREADABLE as error:
-        raise UpstreamMalformed(f"a moderation that cannot be read: {error}") from error
+    response = stated.members_in(body, _RESPONSE, what="a moderation")
     if stated.has_entries(response.results):
         return None
     return stated.error_of(response.error, lacking="a moderation without results")

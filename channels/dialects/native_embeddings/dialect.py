@@ -20,8 +20,8 @@ from channels.dialects.address import MODEL, Address
 from channels.dialects.dialect import Dialect, model_option
 from channels.dialects.embeddings.dialect import (
     INPUTS_MAX,
+    WHAT,
     EmbeddingRequest,
-    EmbeddingResponse,
     failed,
 )
 from channels.dialects.logged_parameters import counts, settings
@@ -29,10 +29,10 @@ from channels.dialects.member import member
 from channels.dialects.member_words import words_of
 from channels.dialects.path_model import check_path_model, check_same_model, renamed_model
 from channels.dialects.token_counts import count_of
-from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.errors import InvalidRequest
 from channels.families import NATIVE_EMBEDDINGS
-from channels.json.json_object import NOTHING, JsonObject
-from channels.json.lenient import NULL, UNREADABLE
+from channels.json.json_object import JsonObject
+from channels.json.lenient import NULL
 
 _ADDRESS = Address(
     path=f"/v1beta/models/{MODEL}",
@@ -132,7 +132,6 @@ DIALECT = Dialect(
     address=_ADDRESS,
     read_request=read_request,
     upstream_body=upstream_body,
-    without_body=lambda request: replace(request, object=NOTHING),
     options=model_option,
 )
 
@@ -147,13 +146,10 @@ class _StatedVectors(Struct, rename="camel", gc=False):
 _RESPONSE = msgspec.json.Decoder(_StatedVectors)
 
 
-def read_response(body: bytes) -> EmbeddingResponse:
+def read_response(body: bytes) -> stated.Stated:
     """Parse a whole response, without its vectors. Raises UpstreamMalformed if it has none."""
-    try:
-        response = _RESPONSE.decode(body)
-    except UNREADABLE as error:
-        raise UpstreamMalformed(f"embeddings that cannot be read: {error}") from error
+    response = stated.members_in(body, _RESPONSE, what=WHAT)
     if bytes(response.embedding)[:1] != b"{" and not stated.has_entries(response.embeddings):
         return failed(response.error)
     usage = stated.members_of(response.usage_metadata)
-    return EmbeddingResponse(tokens=count_of(usage.get("promptTokenCount")))
+    return stated.Stated(tokens=count_of(usage.get("promptTokenCount")))

@@ -8,7 +8,7 @@ other members are forwarded unchecked. The call is billed by the searches
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -22,10 +22,10 @@ from channels.dialects.logged_parameters import counts, settings
 from channels.dialects.member import member
 from channels.dialects.member_words import words_of
 from channels.dialects.token_counts import count_of
-from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.errors import InvalidRequest
 from channels.families import RERANK
-from channels.json.json_object import NOTHING, JsonObject
-from channels.json.lenient import NULL, UNREADABLE
+from channels.json.json_object import JsonObject
+from channels.json.lenient import NULL
 
 # No upstream accepts more documents; most bill one search per 100 of them.
 DOCUMENTS_MAX = 10_000
@@ -90,7 +90,6 @@ DIALECT = Dialect(
     address=Address(path="/v1/rerank", accept="application/json"),
     read_request=read_request,
     upstream_body=renamed_body,
-    without_body=lambda request: replace(request, object=NOTHING),
     options=model_option,
 )
 
@@ -107,26 +106,14 @@ class _StatedRanking(Struct, gc=False):
 _RESPONSE = msgspec.json.Decoder(_StatedRanking)
 
 
-class RerankResponse(Struct, frozen=True):
-    """What a response states: its model, searches and tokens to be billed, and its error."""
-
-    model: str | None = None
-    searches: int | None = None
-    tokens: int | None = None
-    error: str | None = None
-
-
-def read_response(body: bytes) -> RerankResponse:
+def read_response(body: bytes) -> stated.Stated:
     """Parse a whole response, without its results.
 
     Raises UpstreamMalformed if it has none.
     """
-    try:
-        response = _RESPONSE.decode(body)
-    except UNREADABLE as error:
-        raise UpstreamMalformed(f"a rerank answer that cannot be read: {error}") from error
+    response = stated.members_in(body, _RESPONSE, what="a rerank answer")
     if not (stated.has_entries(response.results) or stated.has_entries(response.data)):
-        return RerankResponse(
+        return stated.Stated(
             error=stated.error_of(response.error, lacking="a rerank answer without results")
         )
     meta, usage = stated.members_of(response.meta), stated.members_of(response.usage)
@@ -137,7 +124,7 @@ def read_response(body: bytes) -> RerankResponse:
         count_of(billed.get("input_tokens")),
         count_of(counted.get("input_tokens")),
     )
-    return RerankResponse(
+    return stated.Stated(
         model=stated.model_of(response.model),
         searches=count_of(billed.get("search_units")),
         tokens=next((one for one in tokens if one is not None), None),
