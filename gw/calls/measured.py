@@ -8,6 +8,7 @@ reports that, and what the estimate rests on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -55,14 +56,17 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 def as_stated(read_response: Callable[[bytes], Stated]) -> Callable[[bytes], Measured]:
-    """Return the reading of a response that states its input, of which all is billed."""
+    """Return the reading of a response that states its input, of which all is billed.
 
-    def measured(body: bytes) -> Measured:
-        read = read_response(body)
-        usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
-        return Measured(usage=usage, quantity=read.searches, model=read.model, error=read.error)
+    It may go to a helper process, where no function within another one can.
+    """
+    return partial(_stated, read_response)
 
-    return measured
+
+def _stated(read_response: Callable[[bytes], Stated], body: bytes) -> Measured:
+    read = read_response(body)
+    usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
+    return Measured(usage=usage, quantity=read.searches, model=read.model, error=read.error)
 
 
 def no_units(quantity: int) -> int:
