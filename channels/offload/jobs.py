@@ -8,7 +8,7 @@ is kept between two jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.weight import COUNTED_BYTES_MAX
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
 from channels.media.requests import GeneralVideo
+from channels.translation.identifiers import ClientsOwn
 from channels.translation.inner_values import VALUES_MAX, _check
 from channels.translation.session import translated_response
 
@@ -89,10 +90,12 @@ def metered(
     client: str | None,
     names: Mapping[str, str],
     fallback: Mapping[str, Any],
+    called: Collection[str] = (),
 ) -> tuple[Metered, bytes | None]:
     """Meter a whole response, and translate it for a `client` of another protocol.
 
-    `fallback` are id, time and model for a response without them. Raises UpstreamMalformed.
+    `fallback` are id, time and model for a response without them, `called` are ids of
+    earlier calls. Raises UpstreamMalformed.
     """
     meter = CHAT_DIALECTS[protocol].new_meter()
     read = meter.take_body(body)
@@ -104,7 +107,7 @@ def metered(
             meter,
             protocol,
             client,
-            names,
+            ClientsOwn(names, called),
             id=meter.response_id or fallback["id"],
             created=fallback["created"],
             model=meter.response_model or fallback["model"],

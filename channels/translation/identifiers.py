@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -55,6 +55,42 @@ class IdentifierLimits:
         return {fitted: name for fitted, name in found.items() if fitted != name}
 
 
+class CallIds:
+    """Ids of a request's calls and results for a target that takes none twice.
+
+    Some upstreams count their calls in each turn anew. The first of an id keeps it.
+    """
+
+    __slots__ = ("_limits", "_open", "_times")
+
+    def __init__(self, limits: IdentifierLimits) -> None:
+        self._limits = limits
+        self._times: dict[str, int] = {}  # of each id its calls so far
+        self._open: dict[str, list[int]] = {}  # those of the latest turn without a result
+
+    def __repr__(self) -> str:
+        return f"<CallIds {len(self._times)}>"
+
+    def begin_turn(self) -> None:
+        """Begin a turn of calls: its results are not those of earlier ones."""
+        self._open.clear()
+
+    def of_call(self, call_id: str) -> str:
+        """Return the id of the next call."""
+        times = self._times[call_id] = self._times.get(call_id, 0) + 1
+        self._open.setdefault(call_id, []).append(times)
+        return self._of(call_id, times)
+
+    def of_result(self, call_id: str) -> str:
+        """Return the id of the call that the next result is for."""
+        calls = self._open.get(call_id)
+        times = calls.pop(0) if calls else self._times.get(call_id, 1)
+        return self._of(call_id, times)
+
+    def _of(self, call_id: str, times: int) -> str:
+        return self._limits.call_id(call_id) if times == 1 else made_id(call_id, str(times))
+
+
 def user_fitted(request: Request, report: LossReport) -> Request:
     """Return the request with an end user's id that every target accepts (reference 3.3).
 
@@ -95,11 +131,63 @@ def cache_key_of(request: Request, report: LossReport, beside: str | None) -> st
     return key or None
 
 
-def event_renamed(event: Event, names: Mapping[str, str]) -> Event:
-    """Return an event with the client's own tool names, by the map of `names_back`."""
-    if isinstance(event, CallBegan) and event.name in names:
-        return replace(event, name=names[event.name])
-    return event
+# Ids with so many characters, the last of them letters and digits, are random: none comes again.
+_RANDOM_CHARACTERS_MIN, _RANDOM_AT_END = 20, 12
+# The limit of ids that are kept as long as a response.
+CALLED_MAX = 10_000
+
+
+def called_ids(request: Request) -> frozenset[str]:
+    """Return the ids of a conversation's calls that its upstream may give to others, too.
+
+    Some count their calls in each turn anew (`f:0`, `call_1`).
+    """
+    found: set[str] = set()
+    for turn in request.turns:
+        if turn.role != "assistant":
+            continue
+        for part in turn.parts:
+            if isinstance(part, ToolCall) and not _is_random(part.id):
+                found.add(part.id)
+        if len(found) >= CALLED_MAX:
+            break
+    return frozenset(found)
+
+
+def _is_random(call_id: str) -> bool:
+    return len(call_id) >= _RANDOM_CHARACTERS_MIN and call_id[-_RANDOM_AT_END:].isalnum()
+
+
+class ClientsOwn:
+    """Gives the calls of one response the client's own names, and ids that none had before.
+
+    Clients find a call by its id, in whichever turn it was; `called` are the conversation's.
+    """
+
+    __slots__ = ("_called", "_names")
+
+    def __init__(self, names: Mapping[str, str], called: Collection[str]) -> None:
+        self._names = names
+        self._called = set(called)
+
+    def __repr__(self) -> str:
+        return f"<ClientsOwn {len(self._names)} names, {len(self._called)} ids>"
+
+    def call(self, call: CallBegan) -> CallBegan:
+        """Return the beginning of a call as the client knows it; to be asked once."""
+        own_name = self._names.get(call.name, call.name)
+        own_id, count = call.id, len(self._called)
+        while own_id in self._called:
+            own_id = made_id(call.id, str(count))
+            count += 1
+        self._called.add(own_id)
+        if own_id is call.id and own_name is call.name:
+            return call
+        return replace(call, id=own_id, name=own_name)
+
+    def events(self, events: Iterable[Event]) -> list[Event]:
+        """Return the events of a response with its calls as the client knows them."""
+        return [self.call(event) if type(event) is CallBegan else event for event in events]
 
 
 def made_id(*seeds: str) -> str:

@@ -20,8 +20,8 @@ from channels.json.lenient import dumps
 from channels.json.value import value_in
 from channels.json.written import Written
 from channels.translation.codec import Codec, Metered, ResponseDecoder, ResponseEncoder
-from channels.translation.events import Began, Event, StreamFailed, TextDelta, TextRun
-from channels.translation.identifiers import event_renamed, user_fitted
+from channels.translation.events import Began, CallBegan, Event, StreamFailed, TextDelta, TextRun
+from channels.translation.identifiers import ClientsOwn, called_ids, user_fitted
 from channels.translation.inner_values import VALUES_MAX, check_inner_values
 from channels.translation.losses import LossReport
 from channels.translation.model import Request
@@ -64,7 +64,7 @@ class TranslatedCall:
     helper process.
     """
 
-    __slots__ = ("names", "report", "request", "translation")
+    __slots__ = ("called", "names", "report", "request", "translation")
 
     def __init__(self, translation: Translation, body: Mapping[str, object] | Request) -> None:
         self.translation = translation
@@ -73,6 +73,7 @@ class TranslatedCall:
             body = codec(translation.client).decode_request(body)
         self.request: Request = user_fitted(body, self.report)
         self.names: Mapping[str, str] = codec(translation.upstream).tool_names(self.request)
+        self.called = called_ids(self.request)
 
     def upstream_body(
         self, *, model: str, stream: bool, max_tokens: int | None, **options: Any
@@ -96,7 +97,14 @@ class TranslatedCall:
         """Translate a whole response, as `translated_response`."""
         way = self.translation
         return translated_response(
-            read, meter, way.upstream, way.client, self.names, id=id, created=created, model=model
+            read,
+            meter,
+            way.upstream,
+            way.client,
+            ClientsOwn(self.names, self.called),
+            id=id,
+            created=created,
+            model=model,
         )
 
     def stream(
@@ -113,10 +121,13 @@ class TranslatedCall:
 
         `meter` takes each event before it is translated. `redact` makes an upstream's message fit
         for a client (`channels/redaction.py`). Nothing is kept of the request except the names of
-        its tools.
+        its tools and the ids of its calls.
         """
         translation = self.translation
-        own, new_encoder = CHAT_DIALECTS[translation.client], codec(translation.client).new_encoder
+        dialect, new_encoder = (
+            CHAT_DIALECTS[translation.client],
+            codec(translation.client).new_encoder,
+        )
         upstream = codec(translation.upstream)
 
         def encoder(began: Began) -> ResponseEncoder:
@@ -130,10 +141,10 @@ class TranslatedCall:
         return TranslatedStream(
             upstream.new_decoder(meter),
             encoder,
-            names=self.names,
+            own=ClientsOwn(self.names, self.called),
             redact=redact,
             text_run=upstream.text_run,
-            closing=own.closing_failure if translation.closes_failures else None,
+            closing=dialect.closing_failure if translation.closes_failures else None,
         )
 
 
@@ -151,7 +162,7 @@ class TranslatedStream:
         "_encoder",
         "_encoder_of",
         "_is_closed",
-        "_names",
+        "_own",
         "_redact",
         "failed",
         "has_written",
@@ -163,7 +174,7 @@ class TranslatedStream:
         decoder: ResponseDecoder,
         encoder_of: Callable[[Began], ResponseEncoder],
         *,
-        names: Mapping[str, str],
+        own: ClientsOwn,
         redact: Callable[[str], str],
         text_run: Callable[[bytes], TextRun | None] | None = None,
         closing: Callable[[str], bytes] | None = None,
@@ -173,7 +184,7 @@ class TranslatedStream:
         self._decoder = decoder
         self._encoder_of = encoder_of
         self._encoder: ResponseEncoder | None = None  # made for the first event
-        self._names = names
+        self._own = own
         self._redact = redact
         self.failed: StreamFailed | None = None
         self.has_written = False
@@ -240,9 +251,9 @@ class TranslatedStream:
         return closing(message)
 
     def _write(self, event: Event) -> bytes:
-        if self._names:
-            event = event_renamed(event, self._names)
-        if isinstance(event, StreamFailed):
+        if type(event) is CallBegan:
+            event = self._own.call(event)
+        elif isinstance(event, StreamFailed):
             event = replace(event, message=self._redact(event.message))
             self.failed = event
             if not self.has_written:
@@ -266,7 +277,7 @@ def translated_response(
     meter: Metered,
     upstream: str,
     client: str,
-    names: Mapping[str, str],
+    own: ClientsOwn,
     *,
     id: str,
     created: int,
@@ -274,13 +285,10 @@ def translated_response(
 ) -> bytes:
     """Translate a whole response to the client's protocol. Raises UpstreamMalformed.
 
-    `read` is what the meter of the upstream's dialect has read; `names` are the tools' that have to
-    be restored.
+    `read` is what the meter of the upstream's dialect has read.
     """
     try:
-        events = codec(upstream).new_decoder(meter).take_body(read)
-        if names:
-            events = [event_renamed(event, names) for event in events]
+        events = own.events(codec(upstream).new_decoder(meter).take_body(read))
         encoder = codec(client).new_body_encoder(
             id=id, created=created, model=model, include_usage=True
         )

@@ -243,7 +243,8 @@ class ChatUpstream(BaseUpstream):
         arguments: tuple[Any, ...] = (protocol, None, {}, {})
         if translated is not None:
             names = self._names(call, plan)
-            arguments = (protocol, translated.translation.client, translated.names, names)
+            client = translated.translation.client
+            arguments = (protocol, client, translated.names, names, translated.called)
             if weight_of(body) <= TRANSLATED_VALUES_MAX:
                 return metered(body, *arguments)
         try:

@@ -16,7 +16,7 @@ from channels.families import MESSAGES
 from channels.json.written import Written
 from channels.translation import losses
 from channels.translation.call_arguments import object_in, raw_arguments
-from channels.translation.identifiers import USER_EXTRA, IdentifierLimits
+from channels.translation.identifiers import USER_EXTRA, CallIds, IdentifierLimits
 from channels.translation.kept_tools import made_once
 from channels.translation.model import (
     ClientProtocol,
@@ -53,6 +53,7 @@ class TurnWriter:
 
     __slots__ = (
         "_has_system_turns",
+        "_ids",
         "_limits",
         "_origin",
         "_report",
@@ -74,6 +75,7 @@ class TurnWriter:
         self._limits = limits
         self._has_system_turns = has_system_turns
         self._takes_breakpoints = takes_breakpoints
+        self._ids = CallIds(limits)
         self.has_marks = False
 
     def __repr__(self) -> str:
@@ -131,6 +133,7 @@ class TurnWriter:
         if turn.name is not None:
             self._report.drop(losses.spelled(self._origin, "turn.name"))
         if turn.role == "assistant":
+            self._ids.begin_turn()
             return [("assistant", self._blocks(turn.parts, role="assistant"))]
         instructions = [part for part in turn.parts if isinstance(part, Text) and part.is_system]
         if not instructions:
@@ -198,7 +201,7 @@ class TurnWriter:
             self._report.drop(losses.spelled(self._origin, "call.signature"))
         return {
             "type": "tool_use",
-            "id": self._limits.call_id(call.id),
+            "id": self._ids.of_call(call.id),
             "name": self._limits.name(call.name),
             "input": arguments,
             **self._extras(call.extras),
@@ -207,7 +210,7 @@ class TurnWriter:
     def _result(self, result: ToolResult) -> Written:
         block: Written = {
             "type": "tool_result",
-            "tool_use_id": self._limits.call_id(result.call_id),
+            "tool_use_id": self._ids.of_result(result.call_id),
         }
         blocks = self._blocks(result.parts, role="user")
         if blocks:
