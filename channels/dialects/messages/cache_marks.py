@@ -75,6 +75,23 @@ def mark_cache(
         report.drop(request.origin.parts + BREAKPOINT)
 
 
+def bound_marks(body: Written, report: LossReport, name: str) -> None:
+    """Drop a client's own marks above the bound, of the turns and the earliest first.
+
+    What they mark begins with what the later ones mark. `name` is the member's in the report.
+    """
+    count = len(list(_marked_in(body)))
+    if count <= _MARKS_MAX:
+        return
+    if "tools" in body:  # they are kept for other requests
+        body["tools"] = [dict(tool) for tool in body["tools"]]
+    before = len(list(_marked_in({**body, "messages": []})))
+    marked = list(_marked_in(body))
+    for block in (marked[before:] + marked[:before])[: count - _MARKS_MAX]:
+        del block["cache_control"]
+        report.drop(name)
+
+
 def _marked_in(body: Written) -> Iterator[Written]:
     """Return the marked blocks, in the order of the prompt."""
     contents = (message["content"] for message in body["messages"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from channels.dialects.messages.cache_marks import BREAKPOINT, mark_cache, split_mark
+from channels.dialects.messages.cache_marks import BREAKPOINT, bound_marks, mark_cache, split_mark
 from channels.dialects.messages.enforced_schemas import StrictTools, enforced
 from channels.dialects.messages.generations import generation_of
 from channels.dialects.messages.media import write_block
@@ -310,6 +310,8 @@ def encode_request(
     _write_members(request, body, report, _HOSTED_TIERS if takes_tiers else _SERVICE_TIERS)
     if is_session is not None and (writer.has_marks or "tools" in body):
         mark_cache(request, body, report, is_session=is_session, is_repeated=is_repeated)
+    if writer.has_marks or any("cache_control" in tool for tool in body.get("tools", ())):
+        bound_marks(body, report, f"{request.origin.parts}cache_control")
     return body
 
 

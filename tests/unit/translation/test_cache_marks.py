@@ -166,6 +166,32 @@ def test_breakpoints_of_instructions_results_and_marks_share_the_four() -> None:
     ]
 
 
+@cases("is_session", True, None)
+def test_a_clients_own_marks_above_four_are_dropped_the_earliest_of_the_turns_first(
+    is_session: bool | None,
+) -> None:
+    own = {"cache_control": MARK}
+    words = {"type": "text", "text": "w", **own}
+    calling = {"role": "assistant", "tool_calls": [{**CALL, "id": name} for name in "abc"]}
+    results = [{"role": "tool", "tool_call_id": name, "content": [words]} for name in "abc"]
+    turns = [
+        {"role": "system", "content": [words]},
+        {"role": "user", "content": [words]},
+        calling,
+        *results,
+    ]
+    tools = [{**tool, **own} for tool in TOOLS]
+    body = sent("chat", is_session, messages=turns, tools=tools[:1])
+    assert sorted(marks(body)) == [
+        "messages.2.content.1.content.0",
+        "messages.2.content.2.content.0",
+        "system.0",
+        "tools.0",
+    ]
+    body = sent("chat", is_session, messages=CHAT, tools=tools * 3)
+    assert marks(body["tools"]) == ["2", "3", "4", "5"]
+
+
 def test_a_conversation_of_responses_is_marked_by_its_key() -> None:
     body = sent("responses", False, input="hi", tools=[FUNCTION], prompt_cache_key="k")
     assert sorted(marks(body)) == ["messages.0.content.0", "tools.0"]

@@ -73,8 +73,9 @@ def test_a_calls_id_that_the_conversation_has_already_is_another_for_the_client(
     translation = TRANSLATIONS[client, "chat"]
     asked = TranslatedCall(translation, {"max_tokens": 9, member: history})
     stream, meter = stream_of(asked)
-    chunk = {"choices": [{"index": 0, "delta": calls(call("f:0"), call("f:1"))}]}
-    for index, made in enumerate(chunk["choices"][0]["delta"]["tool_calls"]):
+    delta = calls(call("f:0"), call("f:1"))
+    chunk = {"choices": [{"index": 0, "delta": delta}]}
+    for index, made in enumerate(delta["tool_calls"]):
         made["index"] = index
     stop = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     events = sse(chunk, stop, b"[DONE]")
