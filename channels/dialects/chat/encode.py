@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from channels.dialects.chat.content import write_content
-from channels.dialects.chat.generations import fit_sampling, generation_of
+from channels.dialects.chat.generations import ChatGeneration, fit_sampling, generation_of
 from channels.dialects.chat.members import (
     ORIGIN,
     PROVIDER,
@@ -260,8 +260,12 @@ def encode_request(
         body["stream_options"] = {"include_usage": True}
     write_fields(request, TranslatedChat, body, without=_STATED_ELSEWHERE)
     losses.report_lacking(request, _LACKING, report)
-    _write_stop(request, body, report)
+    generation = generation_of(model)
+    _write_stop(request, body, report, generation)
     _write_tools(request, body, report)
+    if "parallel_tool_calls" in body and not generation.takes_parallel:
+        # They do not call in parallel themselves.
+        del body["parallel_tool_calls"]
     if request.format is not None:
         body["response_format"] = _format(request.format, request, report)
     effort = None
@@ -278,14 +282,17 @@ def encode_request(
     return body
 
 
-def _write_stop(request: Request, body: dict[str, object], report: losses.LossReport) -> None:
-    stop = request.stop
-    if not stop:
-        return
-    if len(stop) > _STOPS_MAX:
+def _write_stop(
+    request: Request,
+    body: dict[str, object],
+    report: losses.LossReport,
+    generation: ChatGeneration,
+) -> None:
+    stop = request.stop[: _STOPS_MAX if generation.takes_stop else 0]
+    if len(stop) < len(request.stop):
         report.drop(losses.spelled(request.origin, "stop"))
-        stop = stop[:_STOPS_MAX]
-    body["stop"] = list(stop)
+    if stop:
+        body["stop"] = list(stop)
 
 
 def _write_tools(request: Request, body: dict[str, object], report: losses.LossReport) -> None:

@@ -28,12 +28,16 @@ class ChatGeneration(Struct, frozen=True):
     values than the defaults of `temperature`, `top_p` and the penalties are taken always, without
     thinking alone, or never. `thinks_unasked`: thinking is on where no level is stated.
     `thinks_with_tools`: chat-completions takes functions beside a level other than `none`.
+    `takes_stop`: texts that end an answer. `takes_parallel`: whether calls may come together is
+    the client's to say.
     """
 
     efforts: tuple[Effort, ...] = LEVELS
     samples: Literal["always", "idle", "never"] = "always"
     thinks_unasked: bool = True
     thinks_with_tools: bool = True
+    takes_stop: bool = True
+    takes_parallel: bool = True
 
     def fitted(self, effort: Effort) -> Effort:
         """Return the level that it takes in place of one: the nearest; thinking stays on or off."""
@@ -53,10 +57,11 @@ class ChatGeneration(Struct, frozen=True):
 
 _OTHERS = ChatGeneration()
 _NO_THOUGHTS = ChatGeneration(efforts=())
-_FIRST = ChatGeneration(efforts=("low", "medium", "high"), samples="never")
+_FIRST = ChatGeneration(efforts=("low", "medium", "high"), samples="never", takes_stop=False)
+_O_SERIES = replace(_FIRST, takes_parallel=False)
 _GPT_5 = replace(_FIRST, efforts=("minimal", *_FIRST.efforts))
 # Thinking is off unless it is asked for.
-_GPT_5_1 = ChatGeneration(efforts=("none", *_FIRST.efforts), samples="idle", thinks_unasked=False)
+_GPT_5_1 = replace(_FIRST, efforts=("none", *_FIRST.efforts), samples="idle", thinks_unasked=False)
 _GPT_5_2 = replace(_GPT_5_1, efforts=(*_GPT_5_1.efforts, "xhigh"))
 _GPT_5_4 = replace(_GPT_5_2, thinks_with_tools=False)
 _GPT_5_5 = replace(_GPT_5_4, thinks_unasked=True)
@@ -85,9 +90,9 @@ def generation_of(model: str) -> ChatGeneration:
     if found := _O.search(name):
         rest = name[found.end() :]
         if "deep-research" in rest:
-            return _MEDIUM_ALONE
+            return replace(_O_SERIES, efforts=_MEDIUM_ALONE.efforts)
         is_first = found["major"] == "1" and rest.startswith(("-mini", "-preview"))
-        return replace(_FIRST, efforts=()) if is_first else _FIRST
+        return replace(_O_SERIES, efforts=()) if is_first else _O_SERIES
     return _OTHERS
 
 

@@ -171,3 +171,23 @@ def test_functions_exclude_thinking_on_chat_from_5_4(
     assert dropped == ([field] if level and level != expected else [])
     body, dropped = sent("messages", "responses", model, {**members, "tools": [FUNCTION]})
     assert (effort_in(body), dropped) == (level, [])
+
+
+@cases(
+    "model, takes_stop, takes_parallel",
+    ("gpt-5", False, True),
+    ("gpt-5.6-terra", False, True),
+    ("o4-mini", False, False),
+    ("o3-deep-research", False, False),
+    ("gpt-4o", True, True),
+    ("gpt-5-chat-latest", True, True),
+    ("up", True, True),
+)
+def test_stops_and_parallel_calls_are_stated_where_the_model_takes_them(
+    model: str, takes_stop: bool, takes_parallel: bool
+) -> None:
+    choice = {"type": "auto", "disable_parallel_tool_use": True}
+    members = {"stop_sequences": ["x"], "tools": [FUNCTION], "tool_choice": choice}
+    body, dropped = sent("messages", "chat", model, members)
+    assert ("stop" in body, "parallel_tool_calls" in body) == (takes_stop, takes_parallel)
+    assert dropped == ([] if takes_stop else ["stop_sequences"])
