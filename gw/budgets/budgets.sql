@@ -30,7 +30,8 @@ WITH moment AS MATERIALIZED (
         AND (%(before_at)s::timestamptz IS NULL OR (b.created_at, b.id) < (%(before_at)s, %(before_id)s))
     ORDER BY b.created_at DESC, b.id DESC LIMIT %(limit)s
 ), calendar AS MATERIALIZED (  -- a period is worked out once, whatever the number of budgets
-    SELECT k.period, k.time_zone, p.period_from, p.period_to
+    SELECT k.period, k.time_zone, p.period_from,
+        least(p.period_to, timestamptz '9999-12-31 23:59:59.999999Z') AS period_to  -- the last that readers know
     FROM moment m, (SELECT DISTINCT period, time_zone FROM found WHERE period <> 'total') k
     CROSS JOIN LATERAL budget_period(k.period, k.time_zone, '-infinity', m.at) p
 )

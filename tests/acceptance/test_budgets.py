@@ -91,6 +91,8 @@ def test_what_a_call_costs_is_counted_refused_and_shown_everywhere(
     admin = Client(h.gateway.admin_url, token)
     (of_run,) = admin.get(f"/admin/v1/budgets/{made['every_run']}/sums").json["data"]
     assert (of_run["subject"], of_run["spent_usd"]) == ("r1", format_usd(cost))
+    late = admin.get(f"/admin/v1/budgets/{made['every_run']}/sums?at=9999-12-31T23:59:59-01:00")
+    assert (late.status, late.json["error"]["code"]) == (400, "invalid_request")
 
     # A changed limit is in force when the command has answered.
     h.gw("budget", "set", made["account"], "--limit-usd", format_usd(cost))

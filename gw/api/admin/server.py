@@ -287,9 +287,11 @@ def _read_query(text: str, kind: type[Any]) -> Any:
     if any("\0" in value for value in values.values()):
         raise Invalid("query: it has a NUL character")
     try:
-        return msgspec.convert(values, kind, strict=False)
+        read = msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"query: {error}") from None
+    _check_instants(read, "query")
+    return read
 
 
 def _read_body(body: bytes, kind: type[Any]) -> Any:
@@ -298,19 +300,19 @@ def _read_body(body: bytes, kind: type[Any]) -> Any:
         read = msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"body: {error}") from None
-    _check_instants(read)
+    _check_instants(read, "body")
     return read
 
 
-def _check_instants(read: Struct) -> None:
+def _check_instants(read: Struct, where: str) -> None:
     """Check that times have one in UTC. Raises Invalid."""
     for name in read.__struct_fields__:
         value = getattr(read, name)
         for one in value if isinstance(value, list) else ():
             if isinstance(one, Struct):
-                _check_instants(one)
+                _check_instants(one, where)
         try:
             if isinstance(value, datetime):
                 value.astimezone(UTC)
         except OverflowError:  # by its zone; what reads it from the database could not either
-            raise Invalid(f"body: {name} is not within the years 1 to 9999 of UTC") from None
+            raise Invalid(f"{where}: {name} is not within the years 1 to 9999 of UTC") from None

@@ -245,6 +245,9 @@ def test_sum_of_each_subject_is_shown_when_it_is_requested(
     before = text_of(datetime.now(UTC) - timedelta(days=3))
     earlier = gw.run_json("budget", "show", budget["id"], "--subject", "ann", "--at", before)
     assert earlier["current"] is None
+    last = "9999-12-31T23:59:59.999999Z"  # of the calendar: its day ends in no later year
+    at_last = gw.run_json("budget", "show", budget["id"], "--subject", "ann", "--at", last)
+    assert at_last["current"]["resets_at"] == last
     assert gw.refuses("budget", "show", budget["id"], "--subject", "a b", exit_code=2)
     other = make(gw, account, name="other")
     assert gw.refuses("budget", "show", other["id"], "--subject", "ann", exit_code=2)
