@@ -103,7 +103,7 @@ class FakeNodes:
         self._changed(budget.account_id)
 
     def change(self, budget_id: str, **columns: Any) -> None:
-        """Change a node; what its spending is below, by a new limit, is armed again."""
+        """Change a node; what its spending is below, by a raised limit, is armed again."""
         budget = self.budgets[budget_id]
         before = (budget.limit, budget.action, budget.warn_at)
         for name, value in columns.items():
@@ -122,7 +122,8 @@ class FakeNodes:
                     for percent in found.warned
                     if found.spent * 100 >= budget.limit * percent
                 )
-                found.is_exhausted = found.is_exhausted and found.spent >= budget.limit
+                is_more = budget.limit > max(before[0], found.spent)
+                found.is_exhausted = found.is_exhausted and not is_more
                 self._arm(budget_id, found)
                 if found.alarm is not None and found.spent >= found.alarm:
                     self._warn(place, found)
@@ -440,6 +441,8 @@ class FakeNodes:
             if ceiling < found.limit:
                 found.limit = ceiling
                 self._arm(RUN, found)
+                if found.alarm is not None and found.spent >= found.alarm:
+                    self._warn(known[0], found)
             left = max(0, found.limit - found.spent - found.held)
             return "leased" if found.leased > left else None
         if self.runs.get(account, 0) >= RUNS_MAX:

@@ -1,5 +1,5 @@
 -- The nodes of an account have changed: holds matched by the nodes of before are refused as `stale_budgets`, and nothing is
--- admitted in memory until every process has returned its lease. What a sum's spending is below, by a new limit, is armed
+-- admitted in memory until every process has returned its lease. What a sum's spending is below, by a raised limit, is armed
 -- again; what it has reached is told.
 CREATE OR REPLACE FUNCTION budget_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -13,7 +13,9 @@ BEGIN
         UPDATE budget_sums s SET
             warned = ARRAY(SELECT w FROM unnest(s.warned) w
                            WHERE s.spent_nano_usd::numeric * 100 >= NEW.limit_nano_usd::numeric * w),
-            exhausted_at = CASE WHEN s.spent_nano_usd >= NEW.limit_nano_usd THEN s.exhausted_at END
+            -- What was refused may have left some of the limit, and is told again only if there is more of it.
+            exhausted_at = CASE WHEN NEW.limit_nano_usd <= OLD.limit_nano_usd OR s.spent_nano_usd >= NEW.limit_nano_usd
+                           THEN s.exhausted_at END
         FROM budget_periods p
         WHERE p.budget_id = NEW.id AND s.account_id = NEW.account_id AND s.budget_id = NEW.id
             AND s.period_from = p.period_from AND (s.warned <> '{}' OR s.exhausted_at IS NOT NULL);

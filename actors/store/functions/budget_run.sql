@@ -12,8 +12,11 @@ BEGIN
         IF p_ceiling < known.limit_nano_usd THEN
             UPDATE budget_sums s SET limit_nano_usd = p_ceiling,
                 alarm_nano_usd = budget_alarm(p_ceiling, '{80}', s.warned, true)
-            WHERE s.account_id = p_account AND s.budget_id = 'run' AND s.subject = p_run;
-            known.limit_nano_usd := p_ceiling;
+            WHERE s.account_id = p_account AND s.budget_id = 'run' AND s.subject = p_run
+            RETURNING s.* INTO known;
+            IF known.spent_nano_usd >= known.alarm_nano_usd THEN
+                PERFORM budget_warn(known);
+            END IF;
         END IF;
         RETURN CASE WHEN known.leased_nano_usd > greatest(0,
             known.limit_nano_usd - known.spent_nano_usd - known.held_nano_usd) THEN 'leased' END;

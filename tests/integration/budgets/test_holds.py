@@ -233,12 +233,18 @@ async def test_each_warning_is_written_once_and_armed_again_by_a_raised_limit(
             assert (await hold(database, node_hold(number, 50))).refused == {0: "budget"}
         written.append(("budget.exhausted", NODE, 100, "0.00000007", "0"))
         assert await events_of(database) == written
+        # No more of it than before: told already.
+        for version, change in ((2, "limit_nano_usd = 95"), (3, "warn_at = '{50,80,99}'")):
+            await database.execute(f"UPDATE budgets SET {change}")
+            refused = (await hold(database, node_hold(6, 50, version=version))).refused
+            assert refused == {0: "budget"}
+        assert await events_of(database) == written
         await database.execute("UPDATE budgets SET limit_nano_usd = 200")
-        await hold(database, node_hold(6, 30, version=2))
+        await hold(database, node_hold(6, 30, version=4))
         await end(database, 6, 30)
         written.append(("budget.warning", NODE, 50, "0.0000001", "0"))
         assert await events_of(database) == written
-        assert (await hold(database, node_hold(7, 101, version=2))).refused == {0: "budget"}
+        assert (await hold(database, node_hold(7, 101, version=4))).refused == {0: "budget"}
         written.append(("budget.exhausted", NODE, 100, "0.0000001", "0"))
         assert await events_of(database) == written
         # Lowered to what is spent already: told at once.
@@ -265,6 +271,14 @@ async def test_a_run_has_the_least_ceiling_that_anyone_names(database_url: str) 
         assert (applied.budgets[0].budget_id, applied.budgets[0].subject) == ("run", "r")
         lower = node_hold(4, 1, of("r", 1, 50), version=0)
         assert (await hold(database, lower)).budgets[0].remaining_nano_usd == 0
+        await end(database, 2, 39)
+        assert [kind for kind, *_ in await events_of(database)] == ["budget.exhausted"]
+        # What is spent is above a percent of a lower ceiling: told at once.
+        lowest = node_hold(4, 1, of("r", 1, 40), version=0)
+        assert (await hold(database, lowest)).refused == {}
+        assert (await events_of(database))[1:] == [
+            ("budget.warning", "run", 80, "0.000000039", "0")
+        ]
         unnamed = node_hold(5, 1, of("r", 1), version=0)
         assert (await hold(database, unnamed)).refused == {0: "budget"}
         other = node_hold(6, 900, of("s", 900), version=0)
