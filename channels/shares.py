@@ -53,6 +53,10 @@ class Shares:
         used = self._used.get(owner, 0)
         return not owner or not used or used + amount <= self.each
 
+    def full(self) -> list[str]:
+        """Return the owners that have all of their part."""
+        return [owner for owner, used in self._used.items() if owner and used >= self.each]
+
     def try_take(self, owner: str, amount: int = 1) -> bool:
         """Take without waiting; False where that would wait."""
         if self._waiting and (self._is_blocked or owner in self._waiting):

@@ -61,6 +61,7 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     id: str
     job_id: str
+    account_id: str
     claim_id: str
     channel_id: str
     upstream_protocol: str
@@ -81,6 +82,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
     id: str
     job_id: str
+    account_id: str
     position: int
     content_type: str
     size: int

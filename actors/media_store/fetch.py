@@ -27,6 +27,9 @@ from channels.http.transport import Transport, verifying
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0  # before the head and between two pieces
+# Waiting for the upstream so long must bring so many bytes: else others of its place's go first.
+PACE_SECONDS: Final = 60.0
+PACE_BYTES: Final = 60 * 4096
 REDIRECTS_MAX: Final = 5
 RETRY_AFTER_MAX: Final = 900.0
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -87,7 +90,10 @@ class Opened:
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield its bytes in pieces. Raises FetchFault."""
         stream = self.response.chunks()
+        loop = asyncio.get_running_loop()
+        waited_seconds, received_bytes = 0.0, 0
         while True:
+            since = loop.time()
             try:
                 async with asyncio.timeout(SILENCE_SECONDS):
                     piece = await anext(stream)
@@ -97,6 +103,12 @@ class Opened:
                 raise FetchFault("silent") from None
             except errors.UpstreamError as error:
                 raise _fault(error) from error
+            waited_seconds += loop.time() - since
+            received_bytes += len(piece)
+            if waited_seconds >= PACE_SECONDS:
+                if received_bytes < PACE_BYTES:
+                    raise FetchFault("slow")
+                waited_seconds, received_bytes = 0.0, 0
             yield piece
 
 

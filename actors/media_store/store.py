@@ -48,11 +48,21 @@ class CopyStore:
         return len(await self._rows("found", files=to_json(files))) if files else 0
 
     async def claim(
-        self, state: Literal["waiting", "dropping"], claim_id: str, limit: int
+        self,
+        state: Literal["waiting", "dropping"],
+        claim_id: str,
+        limit: int,
+        *,
+        without: Sequence[str] = (),
     ) -> list[copies.Copy]:
-        """Claim copies to be made, or to be dropped."""
+        """Claim copies to be made, or to be dropped; none of the accounts `without`."""
         rows = await self._rows(
-            "claim", state=state, claim_id=claim_id, limit=limit, seconds=self.claim_seconds
+            "claim",
+            state=state,
+            claim_id=claim_id,
+            limit=limit,
+            seconds=self.claim_seconds,
+            without=list(without),
         )
         return [_copy(row, claim_id) for row in rows]
 
@@ -121,11 +131,12 @@ class CopyStore:
 
 
 def _copy(row: Sequence[Any], claim_id: str) -> copies.Copy:
-    copy_id, job_id, channel_id, upstream_protocol, upstream_id, url, content_type = row[:7]
-    attempts, done, size, validator, upload_id, parts, age_seconds = row[7:]
+    copy_id, job_id, account_id, channel_id, upstream_protocol, upstream_id, url = row[:7]
+    content_type, attempts, done, size, validator, upload_id, parts, age_seconds = row[7:]
     return copies.Copy(
         id=copy_id,
         job_id=job_id,
+        account_id=account_id,
         claim_id=claim_id,
         channel_id=channel_id,
         upstream_protocol=upstream_protocol,
@@ -143,10 +154,11 @@ def _copy(row: Sequence[Any], claim_id: str) -> copies.Copy:
 
 
 def _kept(row: Sequence[Any]) -> copies.Kept:
-    copy_id, job_id, position, content_type, size, kept_at = row
+    copy_id, job_id, account_id, position, content_type, size, kept_at = row
     return copies.Kept(
         id=copy_id,
         job_id=job_id,
+        account_id=account_id,
         position=position,
         content_type=content_type,
         size=size,

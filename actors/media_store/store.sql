@@ -8,15 +8,17 @@ ON CONFLICT DO NOTHING
 RETURNING id
 
 -- claim --
--- Claim copies that are due to be made or dropped, the longest overdue first.
+-- Claim copies that are due to be made or dropped, the longest overdue first; none of some accounts.
 WITH due AS MATERIALIZED (
-    SELECT id FROM media_copies WHERE store = %(store)s AND state = %(state)s::media_copy_state AND due_at <= now()
-    ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    SELECT m.id, coalesce(j.account_id, '') AS account_id FROM media_copies m LEFT JOIN jobs j ON j.id = m.job_id
+    WHERE m.store = %(store)s AND m.state = %(state)s::media_copy_state AND m.due_at <= now()
+        AND coalesce(j.account_id, '') <> ALL (%(without)s::text[])
+    ORDER BY m.due_at LIMIT %(limit)s FOR UPDATE OF m SKIP LOCKED
 )
 UPDATE media_copies c SET leased_by = %(claim_id)s, due_at = now() + make_interval(secs => %(seconds)s)
 FROM due WHERE c.id = due.id
-RETURNING c.id, c.job_id, c.channel_id, c.wire, c.upstream_id, c.url, c.content_type, c.attempts, c.done, c.size,
-    c.validator, c.upload_id, c.parts, extract(epoch FROM now() - c.created_at)::float8
+RETURNING c.id, c.job_id, due.account_id, c.channel_id, c.wire, c.upstream_id, c.url, c.content_type, c.attempts, c.done,
+    c.size, c.validator, c.upload_id, c.parts, extract(epoch FROM now() - c.created_at)::float8
 
 -- hold_on --
 -- Renew the claim of a copy, and store its progress: null leaves that unchanged.
@@ -69,10 +71,12 @@ RETURNING id
 
 -- of_jobs --
 -- The kept copies of some jobs.
-SELECT id, job_id, position, content_type, size, extract(epoch FROM kept_at)::float8 FROM media_copies
-WHERE job_id = ANY (%(jobs)s) AND store = %(store)s AND state = 'kept' ORDER BY job_id, position
+SELECT m.id, m.job_id, coalesce(j.account_id, ''), m.position, m.content_type, m.size, extract(epoch FROM m.kept_at)::float8
+FROM media_copies m LEFT JOIN jobs j ON j.id = m.job_id
+WHERE m.job_id = ANY (%(jobs)s) AND m.store = %(store)s AND m.state = 'kept' ORDER BY m.job_id, m.position
 
 -- one --
 -- A kept copy.
-SELECT id, job_id, position, content_type, size, extract(epoch FROM kept_at)::float8 FROM media_copies
-WHERE id = %(id)s AND store = %(store)s AND state = 'kept'
+SELECT m.id, m.job_id, coalesce(j.account_id, ''), m.position, m.content_type, m.size, extract(epoch FROM m.kept_at)::float8
+FROM media_copies m LEFT JOIN jobs j ON j.id = m.job_id
+WHERE m.id = %(id)s AND m.store = %(store)s AND m.state = 'kept'

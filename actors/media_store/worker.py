@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from actors.clock import Clock
@@ -21,6 +22,7 @@ from actors.media_store.store import CopyStore
 from actors.store.errors import StoreError
 from actors.store.waits import in_time
 from channels.media.results import TaskResult
+from channels.shares import Shares
 from metrics.logs import EventLog
 
 ROUND_SECONDS: Final = 2.0
@@ -50,8 +52,9 @@ class MediaStore:
         self._find = find
         self._signer = signer
         self._keep_days = keep_days
-        self._concurrency = concurrency
         self._clock = clock
+        # Half of them for an account, whose upstreams may be slow.
+        self._places = Shares(concurrency, max(1, concurrency // 2))
         self._copying: set[asyncio.Task[None]] = set()
         self._expire_at = 0.0
         self._log = EventLog("actors.media_store")
@@ -83,13 +86,24 @@ class MediaStore:
             await self._store.expire(self._keep_days)
             self._expire_at = self._clock.monotonic() + EXPIRE_SECONDS
         await self._drop()
-        free = self._concurrency - len(self._copying)
-        if free > 0:
-            for copy in await self._store.claim("waiting", _new_claim_id(), free):
-                task = asyncio.create_task(self._copy(copy), name=f"copy {copy.id}")
-                self._copying.add(task)
-                task.add_done_callback(self._copying.discard)
+        while self._places.used < self._places.limit and await self._begin():
+            pass
         return has_more
+
+    async def _begin(self) -> bool:
+        """Claim and begin a copy of an account that has a place left; False if none is due."""
+        full = self._places.full()
+        for copy in await self._store.claim("waiting", _new_claim_id(), 1, without=full):
+            self._places.force(copy.account_id, 1)
+            task = asyncio.create_task(self._copy(copy), name=f"copy {copy.id}")
+            self._copying.add(task)
+            task.add_done_callback(partial(self._ended, copy))
+            return True
+        return False
+
+    def _ended(self, copy: Copy, task: asyncio.Task[None]) -> None:
+        self._copying.discard(task)
+        self._places.give_back(copy.account_id)
 
     async def finished(self) -> None:
         """Wait for the end of the copies under way."""

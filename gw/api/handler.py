@@ -77,7 +77,7 @@ class ApiHandler(TornadoHandler):
 
     @property
     def owner(self) -> str:
-        """The account of the key; a handler without a key names its link itself."""
+        """The account of the key; of signed links, `OWNER` is set once the signature is checked."""
         principal: Principal | None = getattr(self, "principal", None)
         return "" if principal is None else principal.account_id
 

@@ -25,7 +25,7 @@ class LinkReaders:
         self._links = Shares(limit, LINK_READERS_MAX)
 
     @contextmanager
-    def reading(self, link: str, account_id: str = "") -> Iterator[None]:
+    def reading(self, link: str, account_id: str) -> Iterator[None]:
         """Count one reader of a link within this context. Raises GatewayError above a bound."""
         with ExitStack() as stack:
             try:

@@ -10,6 +10,7 @@ import re
 
 from actors.media_store.copies import Kept
 from actors.media_store.storage import LocalFile, StorageFault
+from channels.shares import OWNER
 from gw import errors
 from gw.api.handler import ApiHandler
 from metrics.logs import EventLog
@@ -28,6 +29,7 @@ class MediaFileHandler(ApiHandler):
             raise errors.GatewayError(
                 errors.PERMISSION_DENIED, "The link is not valid, or has expired."
             )
+        OWNER.set(name)
         try:
             found = await store.served(name)
         except StorageFault as fault:
@@ -41,7 +43,7 @@ class MediaFileHandler(ApiHandler):
             self.finish(b"")
             return
         try:
-            with self.services.copies.reading(name):
+            with self.services.copies.reading(name, kept.account_id):
                 await self._send(kept, source)
         finally:
             await source.close()

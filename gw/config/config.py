@@ -156,8 +156,8 @@ class MediaStoreSpec(Store):
     """A larger result stays with its upstream."""
     keep_days: int = key(readers.whole(1, 3650), 30)
     """Days after which a copy is dropped."""
-    concurrency: int = key(readers.whole(1, 64), 2)
-    """Concurrent copies of a process."""
+    concurrency: int = key(readers.whole(1, 64), 4)
+    """Concurrent copies of a process, half of them of one account."""
     bytes_per_second: int = key(_megabytes(100_000, above_zero=False), 0, name="mb_per_second")
     """The rate of all of them together; 0: unlimited."""
 

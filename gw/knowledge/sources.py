@@ -26,6 +26,11 @@ def r2_key(account_id: str, sha256: str, filename: str) -> str:
     return f"{ROOT}/{account_id}/{sha256}/{filename}"
 
 
+def account_of(name: str) -> str:
+    """Return the account of a source, by its name."""
+    return name.split("/")[1]
+
+
 def disposition(name: str) -> str:
     """Return the `Content-Disposition` of a source: a download under its own name."""
     return f"attachment; filename*=UTF-8''{quote(PurePosixPath(name).name, safe='')}"

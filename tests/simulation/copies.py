@@ -111,11 +111,16 @@ class CopyTable:
     def _claim(self, params: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
         now = self._now()
         due = [r for r in self.rows.values() if r.state == params["state"] and r.due_at <= now]
+        due = [r for r in due if self._account(r) not in params["without"]]
         for row in sorted(due, key=lambda row: row.due_at)[: params["limit"]]:
             row.leased_by, row.due_at = params["claim_id"], now + params["seconds"]
-            where = (row.id, row.job_id, row.channel_id, row.wire, row.upstream_id, row.url)
+            whose = (row.id, row.job_id, self._account(row))
+            where = (*whose, row.channel_id, row.wire, row.upstream_id, row.url)
             progress = (row.attempts, row.done, row.size, row.validator, None, ())
             yield (*where, row.content_type, *progress, now - row.created_at)
+
+    def _account(self, row: CopyRow) -> str:
+        return self._jobs.rows[row.job_id].account_id
 
     def _claimed(self, params: Mapping[str, Any], state: str = "waiting") -> CopyRow | None:
         row = self.rows[params["id"]]

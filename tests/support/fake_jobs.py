@@ -13,6 +13,7 @@ class FakeJob:
     """One job; `upstream` is its channel and its id there, once it is accepted."""
 
     call_id: UUID
+    account_id: str
     state: str = "submitting"
     upstream: tuple[str, str] | None = None
 
@@ -26,7 +27,7 @@ class FakeJobs:
     def begin(self, job: Mapping[str, Any], hold: Hold) -> None:
         """A hold was granted, and begins it."""
         assert job["id"] not in self.rows
-        self.rows[job["id"]] = FakeJob(UUID(job["call_id"]))
+        self.rows[job["id"]] = FakeJob(UUID(job["call_id"]), hold["account_id"])
         hold["job_id"] = job["id"]
 
     def accept(self, job_id: str | None, hold: Hold | None, upstream: tuple[str, str]) -> bool:

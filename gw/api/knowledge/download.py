@@ -11,7 +11,7 @@ from gw.api.knowledge.handlers import unreadable
 from gw.api.knowledge.query import text
 from gw.api.knowledge.services import WikiServices
 from gw.errors import PERMISSION_DENIED, GatewayError
-from gw.knowledge.sources import Sources, disposition
+from gw.knowledge.sources import Sources, account_of, disposition
 
 # The part of a file in memory while a client is slow.
 CHUNK_BYTES = 256 * 1024
@@ -37,7 +37,7 @@ class DownloadHandler(ApiHandler):
             message = "This link has expired, or was not made by this gateway."
             raise GatewayError(PERMISSION_DENIED, message)
         with ExitStack() as stack:
-            stack.enter_context(self.services.sources.reading(name))
+            stack.enter_context(self.services.sources.reading(name, account_of(name)))
             try:
                 file = await asyncio.to_thread(self._open, name)
             except FileNotFoundError:

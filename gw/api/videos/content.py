@@ -13,6 +13,7 @@ from actors.jobs.content import ContentUnavailable
 from actors.jobs.job import Job
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamResponse
+from channels.shares import OWNER
 from gw import errors
 from gw.api.handler import ApiHandler
 from gw.api.media_submit import media_of
@@ -56,6 +57,7 @@ class ContentHandler(ApiHandler):
             raise errors.GatewayError(
                 errors.PERMISSION_DENIED, "The link is not valid, or has expired."
             )
+        OWNER.set(task_id)
         job = await media.jobs.read_linked(task_id)
         if job is None or job.state != "succeeded":
             raise errors.GatewayError(errors.NOT_FOUND, "There is no film of this id.")

@@ -26,6 +26,11 @@ from loadtests.simulator.server import Simulator
 from metrics.prometheus import Metrics
 
 GIB = 1024**3
+JOBS = (
+    "INSERT INTO jobs (id, call_id, account_id, kind, key_id, protocol, model, request, billing,"
+    " submitted_at, deadline_at) SELECT id, gen_random_uuid(), %(account)s, 'video', 'k', 'p', 'm',"
+    " '{}', '{}', now(), now() FROM unnest(%(ids)s::text[]) id"
+)
 
 
 @dataclass
@@ -37,8 +42,10 @@ class Store:
     database: Database
     storage: CopyStorage
 
-    async def find(self, *urls: str | None, channel: str = "one") -> list[str]:
-        """Tasks that have made these; the ids of their copies."""
+    async def find(
+        self, *urls: str | None, channel: str = "one", account: str | None = None
+    ) -> list[str]:
+        """Tasks that have made these, with their jobs if of an account; the ids of their copies."""
         tasks = [
             SucceededTask(
                 job_id=f"vid_{next(_numbers):032x}",
@@ -50,6 +57,9 @@ class Store:
             )
             for number, url in enumerate(urls)
         ]
+        if account is not None:
+            ids = [one.job_id for one in tasks]
+            await self.database.execute(JOBS, {"ids": ids, "account": account})
         await self.copies.found(tasks)
         return [f"{one.job_id}-0" for one in tasks]
 

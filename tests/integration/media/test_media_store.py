@@ -189,8 +189,8 @@ async def test_whoever_has_lost_the_claim_stops(database_url: str, data_dir: Pat
 async def test_two_do_not_write_one_copy(data_dir: Path) -> None:
     folder = FolderStorage(data_dir)
     copy = Copy(
-        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id="one", upstream_protocol="videos",
-        upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=0, size=None,
+        id="vid_1-0", job_id="vid_1", account_id="acct_1", claim_id="a", channel_id="one",
+        upstream_protocol="videos", upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=0, size=None,
         validator=None, upload_id=None, parts=(), age_seconds=0.0,
     )  # fmt: skip
     writing = await folder.open(copy)
@@ -266,6 +266,36 @@ async def test_a_copier_that_dies_ends_no_other_copy(database_url: str, data_dir
         await store.round()
         assert (await store.state(bad))[0] == "waiting"
         assert await store.read(good) == film_bytes(SIZE)
+
+
+async def test_slow_files_of_one_account_leave_a_place_for_another(
+    database_url: str, data_dir: Path
+) -> None:
+    may_go = asyncio.Event()
+
+    async def locate(copy: Copy) -> FileLocation | None:
+        if copy.account_id == "slow":
+            await may_go.wait()
+        return FileLocation(copy.url or "", simulator.base_url)
+
+    async with (
+        Simulator() as simulator,
+        storing(database_url, FolderStorage(data_dir), locate=locate, concurrency=2) as store,
+    ):
+        slow = await store.find(*[film_link(simulator, SIZE)] * 3, account="slow")
+        (other,) = await store.find(film_link(simulator, SIZE), account="other")
+        await store.media.round()
+
+        async def is_kept() -> bool:
+            return (await store.state(other))[0] == "kept"
+
+        await eventually(is_kept, what="the other's copy is there")
+        assert (await store.kept(other)).account_id == "other"
+        may_go.set()
+        await store.media.finished()
+        for _ in slow:  # one at a time, also when no other has anything
+            await store.round()
+        assert [(await store.state(one))[0] for one in slow] == ["kept"] * 3
 
 
 async def test_an_upstream_is_read_no_faster_than_the_folder_takes_it(
