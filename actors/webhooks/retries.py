@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+
+from channels.http_date import read_http_date
 
 # The outcomes that are no status of a response.
 TIMEOUT, UNREACHABLE, REFUSED_ADDRESS = "timeout", "unreachable", "refused_address"
@@ -65,10 +65,5 @@ def read_retry_after(header: str | None, now: float) -> float | None:
     text = (header or "").strip()
     if text.isascii() and text.isdigit():
         return float(text) if len(text) < 10 else RETRY_AFTER_MAX
-    try:
-        instant = parsedate_to_datetime(text)
-    except (ValueError, IndexError, OverflowError):
-        return None
-    if instant.tzinfo is None:
-        instant = instant.replace(tzinfo=UTC)
-    return max(0.0, (instant - datetime.fromtimestamp(now, UTC)).total_seconds())
+    instant = read_http_date(text)
+    return None if instant is None else max(0.0, instant - now)

@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -23,6 +22,7 @@ from channels.authorizers.specs import AwsSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.http.request_writer import BodyPieces
+from channels.http_date import read_http_date
 from channels.registry import ObtainedSecrets
 
 AWS_EXTRA = "pip install 'model-gateway[aws]'"
@@ -93,9 +93,8 @@ class AwsAuthorizer:
             return True
         if response.status == 400:  # the refusal was not for its date
             return False
-        try:
-            there = parsedate_to_datetime(response.header("date") or "").timestamp()
-        except ValueError:
+        there = read_http_date(response.header("date") or "")
+        if there is None:
             return False
         if abs(there - self._signed_at) <= SKEW_SECONDS_MAX:
             return False

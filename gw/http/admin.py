@@ -144,7 +144,7 @@ class ReadinessHandler(_AdminHandler):
 class AdminApiHandler(_AdminHandler):
     """`/admin/v1/…`: passes on a request of any method; the API knows the methods of its paths."""
 
-    async def on_post(self, decoded_path: str) -> None:
+    async def on_post(self) -> None:
         response = await self._passed_on()
         self.set_status(response.status)
         for name, value in response.headers.items():
@@ -197,7 +197,7 @@ PATHS = (
     ServedPath(r"/readyz", ReadinessHandler, ("GET", "HEAD"), any_host=True),
 )
 API_PATH = ServedPath(
-    rf"{admin_api.PREFIX}(.*)",
+    rf"{admin_api.PREFIX}.*",  # no group: the API decodes its paths, and has none for bad ones
     AdminApiHandler,
     ("GET", "POST", "DELETE", "PATCH", "PUT", "OPTIONS"),
     body_bytes_max=admin_api.BODY_BYTES_MAX,

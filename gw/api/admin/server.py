@@ -6,10 +6,12 @@ idempotency key are one transaction.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -217,10 +219,11 @@ class AdminApi:
 
 
 def description_route(description: Callable[[], bytes]) -> table.Route:
-    """Return the route of the description of all others."""
+    """Return the route of the description of all others, which is made once."""
+    made = cache(description)
 
     async def read(call: table.AdminCall) -> Raw:
-        return Raw(description())
+        return Raw(await asyncio.to_thread(made))  # a tenth of a second of the event loop
 
     return table.Route(
         method="GET",

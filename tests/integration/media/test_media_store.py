@@ -190,7 +190,8 @@ async def test_two_do_not_write_one_copy(data_dir: Path) -> None:
     folder = FolderStorage(data_dir)
     copy = Copy(
         id="vid_1-0", job_id="vid_1", account_id="acct_1", claim_id="a", channel_id="one",
-        upstream_protocol="videos", upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=0, size=None,
+        upstream_protocol="videos", upstream_id="u", url=None, content_type="video/mp4",
+        attempts=0, done=0, size=None,
         validator=None, upload_id=None, parts=(), age_seconds=0.0,
     )  # fmt: skip
     writing = await folder.open(copy)

@@ -67,6 +67,12 @@ async def test_length_in_other_digits_is_no_request() -> None:
     assert response.partition(b"\r\n")[0] in (b"", b"HTTP/1.1 400 Bad Request")
 
 
+async def test_path_that_is_not_utf8_is_unknown() -> None:
+    async with AdminWorld(list(ROUTES)).served() as address:
+        response = await address.request(request("GET", "/admin/v1/accounts/%ff", key=TOKEN))
+    assert (response.status, code_of(response.body)) == (404, "not_found")
+
+
 def test_every_guard_is_somewhere() -> None:
     assert {guard.name for guard, *_ in walked()} == {guard.name for guard in GUARDS}
 

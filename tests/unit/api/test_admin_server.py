@@ -1,8 +1,11 @@
 """What the admin API counts before its use-cases, and how it describes itself."""
 
 import json
+import threading
+from typing import Any, cast
 
 import pytest
+from msgspec import Raw
 
 from gw.admin_services import ROUTES
 from gw.api.admin.openapi import description
@@ -11,6 +14,7 @@ from gw.api.admin.server import (
     FAILURES_PER_MINUTE,
     FailedAuthentications,
     TooMany,
+    description_route,
 )
 from gw.api.admin.table import REQUESTS_PER_MINUTE
 from gw.http.admin_api import AdminRequest, AdminResponse
@@ -30,6 +34,20 @@ async def respond(world: AdminWorld, *, token: str = TOKEN) -> AdminResponse:
         trace="t",
     )
     return await world.api.respond(request)
+
+
+async def test_description_is_made_once_and_beside_the_event_loop() -> None:
+    threads: list[int] = []
+
+    def described() -> bytes:
+        threads.append(threading.get_ident())
+        return b"{}"
+
+    read = description_route(described).read
+    assert read is not None
+    assert [await read(cast(Any, None)) for _ in range(2)] == [Raw(b"{}")] * 2
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 async def test_token_has_so_many_requests_a_minute() -> None:

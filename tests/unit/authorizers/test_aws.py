@@ -5,7 +5,8 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from channels.authorizers.aws import AwsAuthorizer
 from channels.authorizers.specs import AwsSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import UpstreamRequest
+from channels.registry import ObtainedSecrets
 from tests.support.rows import cases
 from tests.unit.authorizers.clouds import CLAUDE, Cloud, cloud
 
@@ -185,3 +187,10 @@ async def test_secrets_are_in_no_repr() -> None:
         assert "of-ASIASIM" not in shown
         assert "ASIASIM" not in shown
         assert set(LENT.secrets) == {"ASIASIM", "secret-of-ASIASIM", "token-of-ASIASIM"}
+
+
+@cases("date", "", "soon", "Mon, 01 Jan 2024 00:00:00 +99999999999999999")
+def test_refusal_without_a_good_date_mends_nothing(date: str) -> None:
+    authorizer = AwsAuthorizer(OWN, lambda _: None, ObtainedSecrets())
+    response = SimpleNamespace(status=403, header={"date": date}.get)
+    assert not authorizer.may_mend(cast(Any, response))

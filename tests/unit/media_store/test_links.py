@@ -124,7 +124,8 @@ def test_every_file_of_a_result_has_a_place() -> None:
 def copy_of(parts: tuple[str, ...] = (), upload_id: str | None = None) -> Copy:
     return Copy(
         id="vid_1-0", job_id="vid_1", account_id="acct_1", claim_id="a", channel_id="one",
-        upstream_protocol="videos", upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=4 * len(parts),
+        upstream_protocol="videos", upstream_id="u", url=None, content_type="video/mp4",
+        attempts=0, done=4 * len(parts),
         size=None, validator=None, upload_id=upload_id, parts=parts, age_seconds=0.0,
     )  # fmt: skip
 

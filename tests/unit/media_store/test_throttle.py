@@ -56,7 +56,8 @@ models: []
 def wired_copy_of(channel: str, url: str | None) -> Copy:
     return Copy(
         id="vid_1-0", job_id="vid_1", account_id="acct_1", claim_id="a", channel_id=channel,
-        upstream_protocol="videos", upstream_id="up/1", url=url, content_type="video/mp4", attempts=0, done=0, size=None,
+        upstream_protocol="videos", upstream_id="up/1", url=url, content_type="video/mp4",
+        attempts=0, done=0, size=None,
         validator=None, upload_id=None, parts=(), age_seconds=0.0,
     )  # fmt: skip
 
