@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from channels.errors import InvalidRequest
 from channels.translation import model
 
+# The user's last words after a conversation that ends with the model's turn, where the model has to
+# have them.
+CONTINUING = "Continue."
 # Represents an empty message.
 EMPTY = model.Text("")
 _UNSAYABLE = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from channels.dialects.gemini.function_responses import write_response
 from channels.dialects.gemini.generation_config import write_config
+from channels.dialects.gemini.generations import generation_of
 from channels.dialects.gemini.media import write_media
 from channels.dialects.gemini.references import CopyRoom
 from channels.dialects.gemini.schemas import write_schema
@@ -35,7 +36,7 @@ from channels.translation.model import (
     must_be_written,
 )
 from channels.translation.schemas import one_object
-from channels.translation.turns import refuse_empty, unsayable
+from channels.translation.turns import CONTINUING, refuse_empty, unsayable
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class ContentWriter:
     """Encodes system texts and turns of one request, which came in the protocol `origin`.
 
     Every function call of a turn has its response in the next one, in the order of the calls and by
-    the function's name; newer models require a signature on the first call of a turn. Thinking is
-    only returned with a signature of this provider.
+    the function's name, and apart from the user's words; newer models require a signature on the
+    first call of a turn. Thinking is only returned with a signature of this provider.
     """
 
     __slots__ = ("_call_order", "_calls", "_origin", "_report")
@@ -108,10 +109,17 @@ class ContentWriter:
             parts = self._write_turn(turn)
             if not parts and must_be_written(turn, self._origin):
                 raise unsayable(self._origin)
-            if contents and contents[-1]["role"] == role:
-                contents[-1]["parts"].extend(parts)
-            elif parts:
-                contents.append({"role": role, "parts": parts})
+            # Some hosts refuse responses of functions beside anything else.
+            responses = [part for part in parts if _is_response(part)]
+            others = [part for part in parts if not _is_response(part)]
+            for group in filter(None, (responses, others)):
+                before = contents[-1] if contents else {"role": None, "parts": group}
+                if before["role"] == role and _is_response(before["parts"][0]) == (
+                    group is responses
+                ):
+                    before["parts"].extend(group)
+                else:
+                    contents.append({"role": role, "parts": group})
         return contents
 
     def _write_turn(self, turn: Turn) -> list[Written]:
@@ -255,6 +263,10 @@ def _identified(function: Written, call_id: str) -> Written:
     return {"id": call_id, **function} if call_id else function
 
 
+def _is_response(part: Written) -> bool:
+    return "functionResponse" in part
+
+
 def _begins_with_call(content: Written) -> bool:
     return content["role"] == "model" and any("functionCall" in part for part in content["parts"])
 
@@ -284,6 +296,9 @@ def encode_request(
     refuse_empty(request)
     writer = ContentWriter(request.origin, report)
     instruction, contents = writer.write(request.system, request.turns)
+    if contents[-1]["role"] == "model" and not generation_of(model).takes_prefill:
+        report.drop(losses.spelled(request.origin, "turn.role"))
+        contents.append({"role": "user", "parts": [{"text": CONTINUING}]})
     body: Written = {"contents": contents}
     if instruction is not None:
         body["systemInstruction"] = instruction

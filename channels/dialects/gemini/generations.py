@@ -21,7 +21,8 @@ class GeminiGeneration(Struct, frozen=True):
     `levels` are the values of `thinkingLevel`; without any, `thinkingBudget` is the only way.
     `budget_min` and `budget_max` bound a budget; 0 switches thinking off. `can_be_off`: if not, the
     least level or budget is all that can be done. `thinks`: if not, nothing is said of thinking.
-    `takes_penalties`: other penalties of frequency and presence than 0.
+    `takes_penalties`: other penalties of frequency and presence than 0. `takes_prefill`: a
+    conversation may end with the beginning of the model's turn.
     """
 
     levels: tuple[str, ...] = LEVELS
@@ -30,6 +31,7 @@ class GeminiGeneration(Struct, frozen=True):
     can_be_off: bool = True
     thinks: bool = True
     takes_penalties: bool = False
+    takes_prefill: bool = True
 
     def fitted(self, level: str) -> str:
         """Return the level that it takes in place of one: the next above, else its highest."""
@@ -53,6 +55,8 @@ _NAME = re.compile(
 )
 # Since then the larger Flash models have no least level but LOW.
 _FLASH_WITHOUT_MINIMAL = (3, 7)
+# Since then the user has the last word.
+_WITHOUT_PREFILL = (3, 2)
 
 
 @lru_cache(maxsize=1024)
@@ -64,10 +68,15 @@ def generation_of(model: str) -> GeminiGeneration:
         return _OTHERS
     family = found["family"]
     if found["major"] is None:
-        return _WITHOUT_MINIMAL
+        return replace(_WITHOUT_MINIMAL, takes_prefill=False)
     version = (int(found["major"]), int(found["minor"] or 0))
     if version < (3, 0):
         return _before_3(version, family, name)
+    generation = _since_3(version, family)
+    return generation if version < _WITHOUT_PREFILL else replace(generation, takes_prefill=False)
+
+
+def _since_3(version: tuple[int, int], family: str | None) -> GeminiGeneration:
     if family == "pro":
         return _PRO_3_0 if version == (3, 0) else _WITHOUT_MINIMAL
     if family == "flash-lite" or (family == "flash" and version < _FLASH_WITHOUT_MINIMAL):

@@ -36,12 +36,10 @@ from channels.translation.model import (
     must_be_written,
 )
 from channels.translation.schemas import one_object
-from channels.translation.turns import refuse_empty, unsayable
+from channels.translation.turns import CONTINUING, refuse_empty, unsayable
 
-# The user's turn before a conversation that begins with the model's, and after one that ends with
-# it where the model has to have the user's last.
+# The user's turn before a conversation that begins with the model's.
 _OPENING = "."
-_CONTINUING = "Continue."
 
 
 class TurnWriter:
@@ -302,7 +300,7 @@ def encode_request(
     thinks = body.get("thinking", _NO_THINKING)["type"] != "disabled"
     if messages[-1]["role"] == "assistant" and (thinks or not generation_of(model).takes_prefill):
         report.drop(losses.spelled(request.origin, "turn.role"))
-        messages.append({"role": "user", "content": _CONTINUING})
+        messages.append({"role": "user", "content": CONTINUING})
     _write_stop(request, body, report)
     if request.format is not None:
         _write_format(request.format, request, body, report)

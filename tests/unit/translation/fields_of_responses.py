@@ -125,7 +125,7 @@ FIELDS: list[tuple[Any, ...]] = [
         "input.function_call_output.output",
         items(CALL, {**RESULT, "output": [{"type": "input_image", "image_url": PNG}]}),
         'messages.2.content.0.content.0.source.data="iVBORw0KGgoAAAAN" '
-        'contents.2.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
+        'contents.3.parts.0.inlineData.data="iVBORw0KGgoAAAAN" '
         'messages.3.content.0.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN"',
     ),
     (

@@ -182,8 +182,13 @@ def test_request_is_translated_for_every_upstream(body: dict[str, Any]) -> None:
 
 def check_upstream_body(sent: dict[str, Any]) -> None:
     """What an upstream of this protocol insists on."""
-    roles = [content["role"] for content in sent.get("contents", ())]
-    assert all(one != two for one, two in pairwise(roles)), "roles alternate"
+    contents = [
+        (content["role"], ["functionResponse" in part for part in content["parts"]])
+        for content in sent.get("contents", ())
+    ]
+    assert all(len(set(answers)) == 1 for _, answers in contents), "responses stand apart"
+    for (one, answers), (two, _) in pairwise(contents):
+        assert one != two or all(answers), "roles alternate"
     open_calls: list[str] = []
     for content in sent.get("contents", ()):
         assert content["parts"], "no empty content"

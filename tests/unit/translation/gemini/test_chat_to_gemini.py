@@ -100,8 +100,8 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
             user(
                 result("f", {"output": ""}, id="c"),
                 result("g", {"output": "x"}, id="d"),
-                inline("image/png", PNG),
             ),
+            user(inline("image/png", PNG)),
         ],
     ),
     "parallel calls of one name stay apart, results in the order of the calls": (
@@ -110,7 +110,8 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
         [
             HI,
             model(call("f", {}, ESCAPE, id="c"), call("f", {"x": 1}, id="d")),
-            user(result("f", {"output": "1"}, id="c"), result("f", {"output": "2"}, id="d"), "hi"),
+            user(result("f", {"output": "1"}, id="c"), result("f", {"output": "2"}, id="d")),
+            HI,
         ],
     ),
     "a result of no call is what the user says": (

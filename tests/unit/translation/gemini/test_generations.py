@@ -126,3 +126,31 @@ def test_penalties_are_left_out_from_2_5(model: str) -> None:
 @cases("model", "gemini-2.0-flash", "gemma-4", "up")
 def test_penalties_go_to_models_that_take_them(model: str) -> None:
     assert penalties(model, 0.5) == ({"frequencyPenalty": 0.5, "presencePenalty": 0.5}, [])
+
+
+@cases(
+    "model, takes_prefill",
+    ("gemini-2.5-flash", True),
+    ("gemini-3-pro-preview", True),
+    ("gemini-3.1-pro-preview", True),
+    ("gemini-3.5-flash-lite", False),
+    ("gemini-3.7-flash", False),
+    ("gemini-flash-latest", False),
+    ("up", True),
+)
+def test_the_user_has_the_last_word_where_the_model_takes_no_beginning(
+    model: str, takes_prefill: bool
+) -> None:
+    report = LossReport()
+    beginning = {"role": "assistant", "content": "{"}
+    request = codec("responses").decode_request({"input": [USER, beginning]})
+    body = codec("native").encode_request(
+        request, model=model, stream=False, max_tokens=9000, report=report
+    )
+    last = body["contents"][-1]
+    assert last == (
+        {"role": "model", "parts": [{"text": "{"}]}
+        if takes_prefill
+        else {"role": "user", "parts": [{"text": "Continue."}]}
+    )
+    assert report.dropped == ([] if takes_prefill else ["input.role"])
