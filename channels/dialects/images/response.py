@@ -19,6 +19,7 @@ from channels.dialects.images.request import pixels_of
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import raw_of, read_loosely
 from channels.json.outline import outline
+from channels.json.weight import is_heavy_event
 
 _NULL = Raw(b"null")
 
@@ -64,7 +65,10 @@ def parse_response(body: bytes) -> ImagesResponse:
 
     Image data is skipped (`channels/json/outline.py`).
     """
-    response = _read(outline(body))
+    rough = outline(body)
+    if is_heavy_event(rough):
+        raise UpstreamMalformed("an images answer with too many values")
+    response = _read(rough)
     failed = _value(response.error)
     if not isinstance(response.data, list):
         if failed is None:

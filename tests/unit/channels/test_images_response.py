@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.images.response import parse_response
 from channels.errors import UpstreamMalformed
+from channels.json.weight import EVENT_VALUES_MAX
 from tests.support.rows import cases
 
 
@@ -125,3 +126,13 @@ def test_any_answer_is_counted_or_malformed(data: Any, error: Any) -> None:
 def test_any_bytes_are_counted_or_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         parse_response(body)
+
+
+@cases(
+    "rest",
+    b'"x": [' + b"1," * EVENT_VALUES_MAX + b"1]",
+    b'"data": [' + b'{"url": "h"},' * EVENT_VALUES_MAX + b"1]",
+)
+def test_answer_that_would_hold_the_loop_up_is_not_decoded(rest: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        parse_response(b'{"data": [{"url": "h"}], ' + rest + b"}")
