@@ -54,6 +54,7 @@ class ChunkMessage(Struct, gc=False):
     tool_calls: list[ChunkToolCall] | None = None
     function_call: ChunkFunction | None = None
     images: msgspec.Raw = lenient.NULL
+    annotations: msgspec.Raw = lenient.NULL
 
     def thought(self) -> str | None:
         """Return the text of its thinking: some upstreams send one thought under several names."""
@@ -216,6 +217,7 @@ def _loose_message(fields: dict[str, Any]) -> LooseMessage:
         tool_calls=_loose_calls(calls) if isinstance(calls, list) else None,
         function_call=_loose_function(function),
         images=lenient.raw_of(fields.get("images")),
+        annotations=lenient.raw_of(fields.get("annotations")),
         counted=_count_loosely(fields),
         parts=parts or (),
     )

@@ -18,6 +18,7 @@ from channels.translation import error_names
 from channels.translation.codec import Metered
 from channels.translation.events import (
     Began,
+    Citation,
     Ended,
     Event,
     Finished,
@@ -36,6 +37,7 @@ class ChatResponseDecoder:
     __slots__ = (
         "_began",
         "_calls",
+        "_cited",
         "_ended",
         "_has_content",
         "_is_finished",
@@ -48,6 +50,7 @@ class ChatResponseDecoder:
         self._meter = meter
         self._calls = ChatToolCallReader()
         self._began = False
+        self._cited: dict[Citation, None] = {}
         self._ended = False
         self._has_content = False
         self._last_usage: Usage | None = None  # emitted last
@@ -157,6 +160,8 @@ class ChatResponseDecoder:
         if delta.images is not lenient.NULL:
             images = read_content(lenient.read_loosely(bytes(delta.images)), {})
             events.extend(MediaDelta(part) for part in images if isinstance(part, Media))
+        if delta.annotations is not lenient.NULL:
+            events.extend(self._cite(lenient.read_loosely(bytes(delta.annotations))))
         if delta.refusal:
             events.append(RefusalDelta(delta.refusal))
         if delta.tool_calls is not None:
@@ -164,6 +169,25 @@ class ChatResponseDecoder:
         if delta.function_call is not None:  # from before there were several calls
             call = wire.ChunkToolCall(index=_FUNCTION_CALL, function=delta.function_call)
             events.extend(self._calls.read([call]))
+
+    def _cite(self, annotations: object) -> list[Event]:
+        """Return the sources that were not stated before: some upstreams repeat them all."""
+        found: list[Event] = []
+        for one in annotations if isinstance(annotations, list) else ():
+            stated = one.get("url_citation") if isinstance(one, dict) else None
+            if not isinstance(stated, dict) or not isinstance(url := stated.get("url"), str):
+                continue
+            title, start, end = map(stated.get, ("title", "start_index", "end_index"))
+            citation = Citation(
+                url,
+                title if isinstance(title, str) else "",
+                start if type(start) is int and start >= 0 else None,
+                end if type(end) is int and end >= 0 else None,
+            )
+            if citation not in self._cited and len(self._cited) < _CITATIONS_MAX:
+                self._cited[citation] = None
+                found.append(citation)
+        return found
 
     def _take_details(
         self, thought: str | None, delta: wire.ChunkMessage, events: list[Event]
@@ -188,6 +212,9 @@ class ChatResponseDecoder:
             elif thought and text:
                 self._thought = True
 
+
+# An upstream decides how many there are.
+_CITATIONS_MAX = 1_000
 
 # The number of the call in a `function_call`; others are counted from 0.
 _FUNCTION_CALL = -1

@@ -113,9 +113,11 @@ class ContentWriter:
             responses = [part for part in parts if _is_response(part)]
             others = [part for part in parts if not _is_response(part)]
             for group in filter(None, (responses, others)):
-                before = contents[-1] if contents else {"role": None, "parts": group}
-                if before["role"] == role and _is_response(before["parts"][0]) == (
-                    group is responses
+                before = contents[-1] if contents else None
+                if (
+                    before is not None
+                    and before["role"] == role
+                    and _is_response(before["parts"][0]) == (group is responses)
                 ):
                     before["parts"].extend(group)
                 else:

@@ -33,8 +33,8 @@ from channels.translation.model import Media
 class _OpenItem:
     """An open item: `head` is the prefix of its events.
 
-    A message or a thought has the `kind` of its open part, the `pieces` of that part's text, and
-    the `parts` done.
+    A message or a thought has the `kind` of its open part, the `pieces` of that part's text, where
+    that starts in all of the text, its sources, and the `parts` done.
     """
 
     index: int
@@ -43,6 +43,8 @@ class _OpenItem:
     kind: str = ""
     parts: list[dict[str, Any]] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
+    start: int = 0
+    annotations: list[dict[str, Any]] = field(default_factory=list)
 
 
 class ResponsesResponseEncoder(EventEncoder):
@@ -51,7 +53,16 @@ class ResponsesResponseEncoder(EventEncoder):
     The items are kept to the end, where the response has them all.
     """
 
-    __slots__ = ("_begun_calls", "_created", "_id", "_model", "_open", "_output")
+    __slots__ = (
+        "_begun_calls",
+        "_characters",
+        "_created",
+        "_id",
+        "_model",
+        "_open",
+        "_output",
+        "_uncited",
+    )
 
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
         super().__init__()
@@ -61,6 +72,8 @@ class ResponsesResponseEncoder(EventEncoder):
         self._output: list[dict[str, Any]] = []  # items, open ones as they were added
         self._open: _OpenItem | None = None  # the open message or thought
         self._begun_calls: set[int] = set()
+        self._characters = 0  # of all text so far
+        self._uncited: list[events.Citation] = []  # sources that came before their text
 
     @abstractmethod
     def _item_added(self, one: _OpenItem) -> bytes: ...
@@ -76,6 +89,9 @@ class ResponsesResponseEncoder(EventEncoder):
 
     @abstractmethod
     def _part_done(self, one: _OpenItem, text: str, part: dict[str, Any]) -> bytes: ...
+
+    @abstractmethod
+    def _part_cited(self, one: _OpenItem) -> bytes: ...
 
     @abstractmethod
     def _open_call(self, event: events.CallBegan) -> bytes:
@@ -115,7 +131,28 @@ class ResponsesResponseEncoder(EventEncoder):
         return self._item_done(one)
 
     def _text(self, text: str) -> bytes:
-        return self._words(items.TEXT, text)
+        written = self._words(items.TEXT, text)
+        self._characters += len(text)
+        if self._uncited and text:
+            waiting, self._uncited = self._uncited, []
+            written += b"".join([self._citation(one) for one in waiting])
+        return written
+
+    def _citation(self, citation: events.Citation) -> bytes:
+        one = self._open
+        if one is None or one.kind != items.TEXT:
+            self._uncited.append(citation)
+            return b""
+        end = self._characters if citation.end is None else citation.end
+        annotation = {
+            "type": "url_citation",
+            "url": citation.url,
+            "title": citation.title,
+            "start_index": max(0, (citation.start or 0) - one.start),
+            "end_index": max(0, end - one.start),
+        }
+        one.annotations.append(annotation)
+        return self._part_cited(one)
 
     def _refusal(self, text: str) -> bytes:
         return self._words(items.REFUSAL, text)
@@ -141,12 +178,15 @@ class ResponsesResponseEncoder(EventEncoder):
             one, written = self._add("message", status="in_progress", role="assistant", content=[])
         self._open = one
         one.kind = kind
+        one.start = self._characters
         return one, written + self._part_added(one)
 
     def _close_part(self, one: _OpenItem) -> bytes:
         text = "".join(one.pieces)
         one.pieces.clear()
         part = items.text_part(one.kind, text)
+        if one.annotations:
+            part["annotations"], one.annotations = one.annotations, []
         written = self._part_done(one, text, part)
         one.parts.append(part)
         return written
@@ -226,6 +266,9 @@ class ResponsesBodyEncoder(ResponsesResponseEncoder):
         return b""
 
     def _part_done(self, one: _OpenItem, text: str, part: dict[str, Any]) -> bytes:
+        return b""
+
+    def _part_cited(self, one: _OpenItem) -> bytes:
         return b""
 
     def _open_call(self, event: events.CallBegan) -> bytes:
@@ -365,6 +408,14 @@ class ResponsesStreamEncoder(ResponsesResponseEncoder):
         index = of.index % len(one.parts)
         done = self._event(of.done, one.head + index + of.text + dumps(text) + of.rest)
         return done + self._part_event(of.part_done, one, part)
+
+    def _part_cited(self, one: _OpenItem) -> bytes:
+        index = _PARTS[one.kind].index % len(one.parts)
+        place = b',"annotation_index":%d,"annotation":' % (len(one.annotations) - 1)
+        return self._event(
+            b"response.output_text.annotation.added",
+            one.head + index + place + dumps(one.annotations[-1]),
+        )
 
     def _part_event(self, kind: bytes, one: _OpenItem, part: Mapping[str, Any]) -> bytes:
         index = _PARTS[one.kind].index % len(one.parts)

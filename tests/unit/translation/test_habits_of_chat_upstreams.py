@@ -12,6 +12,8 @@ from channels.errors import UpstreamMalformed
 from channels.http.sse import SseSplitter
 from channels.translation.events import Began, Ended, Event, Finished, TextDelta, UsageStated
 from channels.translation.model import FinishReason, Part, Protocol, Text, Thinking, ToolCall
+from channels.translation.paths import TRANSLATIONS
+from channels.translation.session import TranslatedCall
 from tests.support.rows import each
 from tests.unit.channels.replay import new_meter
 from tests.unit.translation.pieces import assistant
@@ -31,6 +33,7 @@ from tests.unit.translation.translated import (
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 EMPTY = {"name": "", "arguments": ""}
+SOURCE = {"url": "u", "title": "t", "start_index": 0, "end_index": 2}
 HI = {"content": "Hi"}
 IN_ONE = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 CLIENTS: tuple[Protocol, ...] = ("messages", "native")
@@ -380,3 +383,32 @@ def test_fast_service_of_messages_is_its_speed() -> None:
     meter = new_meter("messages")
     meter.take_body(body)
     assert meter.usage == usage
+
+
+@IN_ONE
+def test_sources_of_a_text_are_its_annotations_for_clients_of_responses(is_stream: bool) -> None:
+    stated = [{"type": "url_citation", "url_citation": one} for one in (SOURCE, {"url": "v"})]
+    early, rest = {"annotations": stated[:1]}, {"content": " you", "annotations": stated}
+    if is_stream:
+        chunks = ({"choices": [{"delta": one}]} for one in (early, HI, rest))
+        done = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+        events = events_from("chat", sse(*chunks, done, b"[DONE]"))
+        made = data_of(written("responses", events))
+        added = [one for one in made if one["type"] == "response.output_text.annotation.added"]
+        assert [one["annotation_index"] for one in added] == [0, 1]
+        (item,) = made[-1]["response"]["output"]
+        assert [one["annotation"] for one in added] == item["content"][0]["annotations"]
+    else:
+        message = {**rest, "content": "Hi you"}
+        body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+        call = TranslatedCall(TRANSLATIONS["responses", "chat"], {"input": "hi"})
+        meter = CHAT_DIALECTS["chat"].new_meter()
+        read = meter.take_body(json.dumps(body).encode())
+        whole = call.translate_response(read, meter, id="a", created=1, model="m")
+        (item,) = json.loads(whole)["output"]
+    (part,) = item["content"]
+    assert part["text"] == "Hi you"
+    assert part["annotations"] == [
+        {"type": "url_citation", **SOURCE},
+        {"type": "url_citation", "url": "v", "title": "", "start_index": 0, "end_index": 6},
+    ]
