@@ -25,14 +25,14 @@ from metrics.log_redaction import redact
 class KeyedHandler(ApiHandler):
     """A billed endpoint whose POST takes an `Idempotency-Key`: `on_submit` is what it does.
 
-    The key is looked up before anything of the body is judged, so that a replay needs nothing but
-    the same bytes. The hold decides between two requests at a time.
+    The key is looked up before anything of the body, or of the call's headers, is judged, so that a
+    replay needs nothing but the same bytes. The hold decides between two requests at a time.
     """
 
     idempotency: IdempotencyClaim | None = None
 
     async def on_post(self) -> None:
-        call = ModelCall(self)
+        call = ModelCall(self, reads_headers=False)
         if self.idempotency_keys:
             claim = self.idempotency = await _claim_of(call)
             # The client chose it: it may be an API key, by mistake.
@@ -42,6 +42,7 @@ class KeyedHandler(ApiHandler):
                     return
             except StoreUnavailable as error:  # as a hold is refused then, with no line of its own
                 raise GatewayError(NO_CHANNEL_AVAILABLE, STORE_MESSAGE) from error
+        call.read_headers()
         await self.on_submit(call)
 
     async def on_submit(self, call: ModelCall, /) -> None:

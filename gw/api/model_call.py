@@ -57,14 +57,20 @@ class ModelCall:
     detail: dict[str, Any]
     model: ModelSpec
 
-    def __init__(self, handler: ApiHandler) -> None:
-        """Raises GatewayError for malformed headers of the call."""
+    def __init__(self, handler: ApiHandler, *, reads_headers: bool = True) -> None:
+        """Raises GatewayError for malformed headers of the call, unless they are read later."""
         self.handler = handler
         self.weight = weight_of(handler.request.body)
         self._said = NOBODY
         self._ceiling: int | None = None
         self.agreed: Mapping[str, str] = {}
-        headers, self.demand = handler.request.headers, handler.principal.demand
+        self.demand = handler.principal.demand
+        if reads_headers:
+            self.read_headers()
+
+    def read_headers(self) -> None:
+        """Read the headers of the call. Raises GatewayError for malformed ones."""
+        headers = self.handler.request.headers
         if headers.has_any(_HEADERS_READ):  # most calls have none of them
             self._read_headers(headers)
 

@@ -82,7 +82,9 @@ def test_replay_comes_before_whatever_the_request_would_be_refused_for(
     narrow = h.another(tenant, allowed_models=["sim-model"])  # which may not use the model
     refused = ask(narrow.client, {})
     assert refused.status in (400, 403), refused
-    again = ask(narrow.client, headers)
+    malformed = {"x-gateway-run": "a b"}
+    assert ask(tenant.client, malformed).status == 400
+    again = ask(narrow.client, headers | malformed)
     assert again.headers.get("idempotency-replayed") == "true", again
     assert (again.status, again.body) == (first.status, first.body)
     assert again.trace == first.trace
