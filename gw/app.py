@@ -7,6 +7,7 @@ all handlers, `gw/http` the server below. A path without a row is 404 `not_found
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TypedDict
 
@@ -97,9 +98,10 @@ _LINKED: _Group = {"auth": "none"}  # by a signed link
 _LOGS: _Group = {"log_rate": True}
 
 
-def routes() -> list[Endpoint]:
-    """Every endpoint, by family."""
-    return [
+@cache
+def routes() -> Sequence[Endpoint]:
+    """Every endpoint, by family; made once."""
+    return (
         # Chat
         Endpoint(
             "chat_completions",
@@ -548,7 +550,7 @@ def routes() -> list[Endpoint]:
             describes=files.DESCRIPTION,
             options={"describe": description},
         ),
-    ]
+    )
 
 
 @cache

@@ -27,20 +27,26 @@ from loadtests.rig.postgres import PostgresForTests, running_postgres
 from tests.support.aio import run_test
 from tests.support.logs import LogWatch
 
+# What is imported and collected stays: the collector would walk it again and again meanwhile. Then
+# it runs after so many objects: its usual 700 would be a tenth of what some tests take.
+gc.disable()
+GARBAGE = 10_000
+
 # Examples have no deadline: a busy machine is no fault of ours. They are the same in every run, so
 # that a change is what makes a test fail; HYPOTHESIS_PROFILE=random looks for others.
 settings.register_profile("random", deadline=None)
 settings.register_profile(
-    "repeatable",
+    "thorough",  # with the long tests
     deadline=None,
     derandomize=True,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("repeatable", settings.get_profile("thorough"), max_examples=40)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeatable")
 settings.load_profile(PROFILE)
-if PROFILE == "repeatable":
+if PROFILE != "random":
     # Examples are made of the constants of all modules that are loaded by then, too: which these
     # are depends on the tests that went before in the same process.
     HypothesisProvider._local_constants = Constants()  # type: ignore[assignment]
@@ -69,6 +75,8 @@ def pytest_collection_finish() -> None:
     """What is imported by now stays: keep the collector, run after many a test, from walking it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(GARBAGE)
 
 
 @pytest.fixture(scope="session")

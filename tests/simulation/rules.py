@@ -50,7 +50,8 @@ def safety(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> list[s
     found += [
         f"{account} holds {held}"
         for account, held in store.held.items()
-        if held < 0 or store.balances[account] < -_owed(store, account)
+        if held < 0
+        or (store.balances[account] < 0 and store.balances[account] < -_owed(store, account))
     ]
     found += [
         f"{account} has {store.available(account)} beside the lease of {process}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -624,33 +625,39 @@ class FakeLedger:
     def faults(self) -> list[str]:
         """The invariants of `gw ledger verify`, by the same names, on this memory."""
         found = []
+        paid: Counter[Any] = Counter()  # by accounts, keys and calls
+        held_of: Counter[str] = Counter()
+        for account, key, call_id, _, amount, held_amount in self.entries:
+            paid[account] += amount
+            paid[key] += amount
+            paid[call_id] += amount
+            held_of[account] += held_amount
+        open_holds: Counter[str] = Counter()
+        for hold in self.holds.values():
+            open_holds[hold["account_id"]] += hold["amount"]
         for account in self.balances:
-            mine = [e for e in self.entries if e[0] == account]
-            if self.balances[account] != sum(e[4] for e in mine):
+            if (self.balances[account], self.held[account]) != (paid[account], held_of[account]):
                 found.append("balance_is_sum_of_entries")
-            if self.held[account] != sum(e[5] for e in mine):
-                found.append("balance_is_sum_of_entries")
-            open_holds = [h for h in self.holds.values() if h["account_id"] == account]
-            if self.held[account] != sum(h["amount"] for h in open_holds):
+            if self.held[account] != open_holds[account]:
                 found.append("held_is_sum_of_holds")
-        for key in self.spent_by_key:
-            of_key = [e for e in self.entries if e[1] == key]
-            if self.spent_by_key[key] != -sum(e[4] for e in of_key):
+        for spender, spent in self.spent_by_key.items():
+            if spent != -paid[spender]:
                 found.append("key_spend_is_sum_of_entries")
         resolutions = [e[2] for e in self.entries if e[3] in ("settle", "refund")]
-        if len(resolutions) != len(set(resolutions)):
+        resolved = set(resolutions)
+        if len(resolutions) != len(resolved):
             found.append("call_is_settled_once")
         corrected = [e[2] for e in self.entries if e[3] == "correction"]
-        if len(corrected) != len(set(corrected)) or not set(corrected) <= set(resolutions):
+        if len(corrected) != len(set(corrected)) or not set(corrected) <= resolved:
             found.append("call_is_settled_once")
         booked = {e[2]: e[4] for e in self.entries if e[3] == "correction"}
         if booked != self.corrections:
             found.append("correction_has_its_record")
         for logged, call in self.rows.items():
-            if call["cost"] != -sum(e[4] for e in self.entries if e[2] == logged):
+            if call["cost"] != -paid[logged]:
                 found.append("settlement_has_its_row")
         for call_id in {e[2] for e in self.entries if e[3] == "hold"}:
-            if (call_id in self.holds) == (call_id in resolutions):
+            if (call_id in self.holds) == (call_id in resolved):
                 found.append("hold_is_open_or_resolved")
         held = {(e[0], e[2]) for e in self.entries if e[3] == "hold"}
         settled = {e[2] for e in self.entries if e[3] in ("settle", "correction")}

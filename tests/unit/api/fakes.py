@@ -17,6 +17,7 @@ from actors.wallet.ledger import Spending
 from channels.body_budget import BODIES_BYTES, BodyBudget
 from channels.registry import Registry
 from gw.api.application import GatewayApplication
+from gw.api.endpoint import Endpoint
 from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusedCall
@@ -259,6 +260,8 @@ class World:
             bodies=self.bodies,
         )
 
-    def application(self) -> GatewayApplication:
-        """The gateway's own routes; nothing here calls a model, so there is no conversation."""
+    def application(self, *rows: Endpoint) -> GatewayApplication:
+        """The gateway's own routes, or these alone; nothing here calls a model."""
+        if rows:
+            return GatewayApplication(rows, services=self.services)
         return make_application(self.services)

@@ -73,7 +73,7 @@ async def test_request_is_stopped(
     if not any(line.startswith(("Content-Length", "Transfer")) for line in lines):
         lines.append(f"Content-Length: {len(body)}")
     head = request(method, path_of(row, guard.part) + guard.query, *lines, key=guard.key)
-    async with served(world.application()) as address:
+    async with served(world.application(row)) as address:
         response = await address.request(head, body)
     assert bool(response.body) == (method != "HEAD")
     check_error(response, guard, row)

@@ -34,6 +34,7 @@ from gw.calls.offloading import LargeSubmission
 from gw.http.drain import RequestsInFlight
 from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger
+from tests.support.figures import samples
 from tests.support.specs import make_model
 from tests.unit.calls.world import (
     CallResult,
@@ -132,9 +133,8 @@ class Stage:
 
     def unknown(self, channel: str) -> int:
         """How often the outcome on a channel was told to be unknown."""
-        text = self.world.metrics.render("")[0].decode()
-        name = f'gw_task_submit_unknown_total{{channel="{channel}"}} '
-        return sum(int(float(line.split()[-1])) for line in text.splitlines() if name in line)
+        counts = samples(self.world.metrics, "gw_task_submit_unknown_total")
+        return int(counts.get(f'{{channel="{channel}"}}', 0))
 
     def state(self, reported_or_call: Any) -> tuple[str, tuple[str, str] | None]:
         """A job's state, and its channel and id there."""

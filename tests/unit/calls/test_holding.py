@@ -27,6 +27,7 @@ from gw.errors import GatewayError
 from metrics.prometheus import Metrics
 from tests.support.budgets import FakeBudgets, PlainNames, Read, node
 from tests.support.clock import FakeClock
+from tests.support.figures import samples
 from tests.support.specs import make_model
 from tests.unit.calls.world import ACCOUNT, World, world
 
@@ -122,9 +123,8 @@ class Case:
 
     def counted(self, scope: str, outcome: str) -> float:
         """Holds that the metric has."""
-        line = f'gw_budget_holds_total{{outcome="{outcome}",scope="{scope}"}} '
-        found = [text for text in self.metrics.render("")[0].decode().splitlines() if line in text]
-        return sum(float(text.rpartition(" ")[2]) for text in found)
+        counts = samples(self.metrics, "gw_budget_holds_total")
+        return counts.get(f'{{outcome="{outcome}",scope="{scope}"}}', 0)
 
 
 async def test_nodes_that_refuse_are_held_for_the_whole_request_and_others_count_only() -> None:

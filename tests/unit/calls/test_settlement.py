@@ -14,6 +14,7 @@ from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding
 from gw.calls.chat_request import ChatCall
 from tests.support.aio import eventually, jump
+from tests.support.figures import samples
 from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases, each
 from tests.support.specs import make_model
@@ -85,9 +86,7 @@ async def test_hold_covers_the_conversation_or_the_whole_body_as_configured() ->
 
 def left_out_of(w: World) -> float:
     """Bytes that the metric says no hold was made for."""
-    lines = w.metrics.render("")[0].decode().splitlines()
-    found = [line for line in lines if line.startswith("gw_precharge_bytes_left_out_total{")]
-    return sum(float(line.rpartition(" ")[2]) for line in found)
+    return sum(samples(w.metrics, "gw_precharge_bytes_left_out_total").values())
 
 
 async def test_concurrent_calls_are_admitted_exactly_as_the_balance_covers() -> None:
@@ -370,12 +369,7 @@ HELLO = sse.delta("Hello")
 
 def counts(w: World, name: str) -> dict[str, float]:
     """Labels and value of every sample of one metric."""
-    found = {}
-    for line in w.metrics.render("")[0].decode().splitlines():
-        if line.startswith(f"{name}{{"):
-            labels, _, value = line.removeprefix(name).rpartition(" ")
-            found[labels] = float(value)
-    return found
+    return samples(w.metrics, name)
 
 
 @each(

@@ -49,6 +49,7 @@ from tests.support.aio import eventually
 from tests.support.calls import CallContext, Limits, UseCases, chat_call, use_cases
 from tests.support.clock import FakeClock
 from tests.support.fake_ledger import FakeLedger
+from tests.support.figures import samples
 from tests.support.specs import make_channel, make_model
 
 
@@ -481,9 +482,8 @@ class World:
         left += [f"live call {call_id}" for call_id in self.live.ids()]
         held = {entry[2] for entry in self.ledger.entries if entry[3] == "settle"}
         left += [f"no row of {call_id}" for call_id in held - set(self.ledger.rows)]
-        text = self.metrics.render("")[0].decode()
-        flying = [line for line in text.splitlines() if line.startswith("gw_calls_in_flight{")]
-        return left + [line for line in flying if not line.endswith(" 0.0")]
+        flying = samples(self.metrics, "gw_calls_in_flight")
+        return left + [f"in flight {labels}" for labels, count in flying.items() if count]
 
 
 def in_order(names: Iterable[str], **changes: Any) -> list[ChannelSpec]:

@@ -11,7 +11,8 @@ from gw.config.addresses import ListenAddress
 from gw.http.server import Server
 from loadtests.rig.async_connection import AsyncConnection
 from loadtests.rig.response import Response
-from metrics.prometheus import Metrics
+from metrics.families import Families
+from metrics.groups.files import FileMetrics
 from tests.unit.api.fakes import KEY
 
 
@@ -85,7 +86,7 @@ async def serving(
 
 def open_files() -> OpenFiles:
     """The account of this process, with metrics of its own."""
-    return OpenFiles(Metrics().files)
+    return OpenFiles(FileMetrics(Families()))
 
 
 def request(method: str, path: str, *headers: str, key: str | None = KEY) -> str:
