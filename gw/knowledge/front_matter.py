@@ -15,6 +15,8 @@ KEYS = ("title", "summary", "tags", "aliases", "confidence", "needs_review", "so
 SOURCE_KEYS = ("file", "filename", "locator", "compiled_at", "model")
 # libyaml's if available: ten times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# The library composes level by level on the stack of C, which has an end that it does not check.
+DEPTH_MAX = 20
 _WORDS = {"str": "a text", "bool": "true or false", "seq": "a list", "map": "a mapping"}
 
 Blame = Callable[[int, str], None]
@@ -65,6 +67,9 @@ def parse_head(head: str, blame: Blame, warn: Blame) -> FrontMatter:
         return front
     inner = "\n".join(head.rstrip("\n").split("\n")[1:-1])
     try:
+        if _is_too_deep(inner):
+            blame(2, f"the front matter has more than {DEPTH_MAX} levels")
+            return front
         node = yaml.compose(inner, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -82,6 +87,19 @@ def parse_head(head: str, blame: Blame, warn: Blame) -> FrontMatter:
     for name, value in _entries(node, KEYS, "", blame, warn):
         _take(front, name, value, blame, warn)
     return front
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether a text has more than DEPTH_MAX levels. Raises like `yaml.compose`."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEPTH_MAX:
+            return True
+    return False
 
 
 def _take(front: FrontMatter, name: str, node: Any, blame: Blame, warn: Blame) -> None:

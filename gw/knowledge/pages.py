@@ -32,6 +32,9 @@ class FolderFaults(Exception):
 
 
 PAGE_BYTES_MAX = 1024 * 1024
+# Title, summary and tags are in each list that the page is in.
+HEAD_CHARACTERS_MAX = 32 * 1024
+HEADING_CHARACTERS_MAX = 1000
 ID_CHARACTERS_MAX = 200
 ID_FORBIDDEN = frozenset(",/[]|#")
 SUFFIX = ".md"
@@ -87,13 +90,16 @@ def parse_page(
     if not is_closed:
         blame(1, "the front matter that begins here has no end: a line `---`")
         return None
+    if len(head) > HEAD_CHARACTERS_MAX:
+        blame(1, f"the front matter is at most {HEAD_CHARACTERS_MAX} characters long")
+        return None
     front = parse_head(head, blame, warn)
     return KnowledgePage(
         id=page_id,
         path=path,
         head=head,
         body=body,
-        title=front.title or first_heading(body) or page_id,
+        title=front.title or first_heading(body)[:HEADING_CHARACTERS_MAX] or page_id,
         summary=front.summary,
         tags=tuple(front.tags),
         aliases=tuple(front.aliases),
