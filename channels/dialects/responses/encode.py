@@ -251,6 +251,9 @@ def _file(media: Media) -> Written:
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=64)
 # Fields that the rest of the body decides, and those for which this protocol has no member.
 _STATED_ELSEWHERE = frozenset(("max_tokens", "parallel_tools"))
+# A smaller maximum is refused, and is what agents state to learn whether a model is there: nothing
+# of theirs is lost by the least.
+_MAX_TOKENS_MIN = 16
 _LACKING = ("stop", "seed", "top_k", "count")
 _NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
 # Members of the provider's other protocol with the same name here.
@@ -299,7 +302,7 @@ def encode_request(
         "store": False,
     }
     if max_tokens is not None:
-        body["max_output_tokens"] = max_tokens
+        body["max_output_tokens"] = max(max_tokens, _MAX_TOKENS_MIN)
     if stream:
         body["stream"] = True
     write_fields(request, TranslatedResponses, body, without=_STATED_ELSEWHERE)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.rows import cases
-from tests.unit.translation.pieces import developer, system
+from tests.unit.translation.pieces import USER, developer, system
 from tests.unit.translation.translated import translated
 
 SEARCH = {"type": "web_search", "search_context_size": "low", "user_location": {"city": "Riga"}}
@@ -178,3 +178,10 @@ def test_schema_that_is_not_given_is_any() -> None:
 
 def test_what_happens_anyway_is_not_listed() -> None:
     assert sent(n=1, store=False, logprobs=False, stop=None, modalities=["text"])[1] == []
+
+
+@cases("maximum, least", (1, 16), (15, 16), (16, 16), (17, 17))
+def test_a_maximum_below_the_least_is_the_least(maximum: int, least: int) -> None:
+    body = {"messages": [USER], "max_tokens": maximum}
+    made, dropped = translated("messages", "responses", body, max_tokens=maximum)
+    assert (made["max_output_tokens"], dropped) == (least, [])
