@@ -76,7 +76,8 @@ def write_config(
     origin = request.origin
     config: dict[str, object] = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
     write_fields(request, TranslatedConfig, config, without=_BOUNDED)
-    if not generation_of(model).takes_penalties:
+    generation = generation_of(model)
+    if not generation.takes_penalties:
         for field, name in _PENALTIES:
             if config.pop(name, 0) != 0:
                 report.drop(spelled(origin, field))
@@ -87,8 +88,12 @@ def write_config(
             report.drop(spelled(origin, "seed"))
     report_lacking(request, ("count",), report)  # translations return one response
     _write_stop(request, config, report)
-    if request.format is not None:
-        _write_format(request.format, request, config, report, room)
+    form = request.format
+    is_json = form is not None and form.kind != "text"
+    if is_json and request.tools and not generation.takes_format_with_functions:
+        report.drop(spelled(origin, "format"))
+    elif form is not None:
+        _write_format(form, request, config, report, room)
     if request.reasoning is not None:
         thinking = _thinking(request.reasoning, request, model, report)
         if thinking:

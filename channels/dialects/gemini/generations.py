@@ -22,7 +22,8 @@ class GeminiGeneration(Struct, frozen=True):
     `budget_min` and `budget_max` bound a budget; 0 switches thinking off. `can_be_off`: if not, the
     least level or budget is all that can be done. `thinks`: if not, nothing is said of thinking.
     `takes_penalties`: other penalties of frequency and presence than 0. `takes_prefill`: a
-    conversation may end with the beginning of the model's turn.
+    conversation may end with the beginning of the model's turn. `takes_format_with_functions`: an
+    answer in JSON, beside functions.
     """
 
     levels: tuple[str, ...] = LEVELS
@@ -32,6 +33,7 @@ class GeminiGeneration(Struct, frozen=True):
     thinks: bool = True
     takes_penalties: bool = False
     takes_prefill: bool = True
+    takes_format_with_functions: bool = True
 
     def fitted(self, level: str) -> str:
         """Return the level that it takes in place of one: the next above, else its highest."""
@@ -71,7 +73,7 @@ def generation_of(model: str) -> GeminiGeneration:
         return replace(_WITHOUT_MINIMAL, takes_prefill=False)
     version = (int(found["major"]), int(found["minor"] or 0))
     if version < (3, 0):
-        return _before_3(version, family, name)
+        return replace(_before_3(version, family, name), takes_format_with_functions=False)
     generation = _since_3(version, family)
     return generation if version < _WITHOUT_PREFILL else replace(generation, takes_prefill=False)
 

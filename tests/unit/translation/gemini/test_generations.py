@@ -154,3 +154,31 @@ def test_the_user_has_the_last_word_where_the_model_takes_no_beginning(
         else {"role": "user", "parts": [{"text": "Continue."}]}
     )
     assert report.dropped == ([] if takes_prefill else ["input.role"])
+
+
+@cases(
+    "model, takes_both",
+    ("gemini-2.5-flash", False),
+    ("gemini-2.0-flash", False),
+    ("gemini-3-flash-preview", True),
+    ("gemini-flash-latest", True),
+    ("up", True),
+)
+def test_json_is_asked_for_beside_functions_where_the_model_takes_both(
+    model: str, takes_both: bool
+) -> None:
+    function = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+    form = {"type": "json_schema", "name": "n", "schema": {"type": "string"}}
+    for tools in ([], [function]):
+        report = LossReport()
+        body = {"input": [USER], "text": {"format": form}, "tools": tools}
+        made = codec("native").encode_request(
+            codec("responses").decode_request(body),
+            model=model,
+            stream=False,
+            max_tokens=9000,
+            report=report,
+        )
+        is_asked = takes_both or not tools
+        assert ("responseSchema" in made["generationConfig"]) == is_asked
+        assert report.dropped == ([] if is_asked else ["text.format"])
