@@ -175,7 +175,12 @@ class LedgerWriter(Actor[Message]):
     @property
     def is_idle(self) -> bool:
         """Whether no message waits or is being applied."""
-        return not self.mailbox and not self._batch and not len(self.leases)
+        return not self.left
+
+    @property
+    def left(self) -> int:
+        """How many messages wait or are being applied, those of leases included."""
+        return len(self.mailbox) + len(self._batch) + len(self.leases)
 
     def unsettled(self) -> set[int]:
         """Return the ids of calls whose hold or settlement is waiting or being applied."""

@@ -23,9 +23,12 @@ from metrics.logs import EventLog
 # The share of the drain in which an uninformed client is still served after its stream ends: its
 # next stream has at least twice the time that the previous one took.
 DRAIN_GRACE_SHARE = 1 / 3
-# How long a stopping gateway waits for an unreachable database before it leaves the remaining
-# settlements to recovery.
+# How long a stopping gateway waits for a database that takes nothing before it leaves the remaining
+# settlements to recovery. It waits on while they are ever fewer, and counts turns of the loop, not
+# time: where a turn takes longer, so does the database's answer.
 FLUSH_SECONDS = 10.0
+_TURN_SECONDS = 0.01
+_TURNS = round(FLUSH_SECONDS / _TURN_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +67,15 @@ class Shutdown:
         return is_settled
 
     async def _flush(self, log: EventLog) -> bool:
-        """Wait until every settlement is durable, or ten seconds for an unreachable database.
+        """Wait until every settlement is durable, or ten seconds for a database that takes none.
 
         Returns True when the database counts no open hold of this process.
         """
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self.supervisor.stop_child("poller")  # other processes continue its jobs
-                while not self.writer.is_idle:
-                    self.writer.mailbox.wake()
-                    await self.clock.sleep(0.01)
+            await self._written()
+            async with asyncio.timeout(FLUSH_SECONDS):
                 # The heartbeat first: its next beat would register the process again.
                 await self.supervisor.stop_child("heartbeat")
                 await self.last_use.write_all()
@@ -85,3 +87,15 @@ class Shutdown:
         if count:
             log.error("holds_left_to_recovery", count=count)
         return count == 0
+
+    async def _written(self) -> None:
+        """Wait until the ledger has taken everything. Raises TimeoutError."""
+        fewest, turns = self.writer.left, 0
+        while left := self.writer.left:
+            if left < fewest:
+                fewest, turns = left, 0
+            if turns == _TURNS:
+                raise TimeoutError
+            turns += 1
+            self.writer.mailbox.wake()
+            await self.clock.sleep(_TURN_SECONDS)
