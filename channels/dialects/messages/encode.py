@@ -250,6 +250,7 @@ LIMITS = IdentifierLimits(name_characters_max=128, id_characters_max=64)
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
 _HOSTED_TIERS = {**_SERVICE_TIERS, "priority": "priority", "flex": "flex"}
 _NO_THINKING = {"type": "disabled"}
+_THOUGHTS = ("thinking", "redacted_thinking")
 _MODES = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
 # Fields for which this protocol has no member.
 _LACKING = ("seed", "frequency_penalty", "presence_penalty", "count")
@@ -298,7 +299,10 @@ def encode_request(
     is_forced = _write_tools(request, body, report)
     write_thinking(request, body, report, model=model, max_tokens=max_tokens, is_forced=is_forced)
     thinks = body.get("thinking", _NO_THINKING)["type"] != "disabled"
-    if messages[-1]["role"] == "assistant" and (thinks or not generation_of(model).takes_prefill):
+    generation = generation_of(model)
+    if not thinks and not generation.is_adaptive and _without_thoughts(messages):
+        report.drop(losses.spelled(request.origin, "thinking"))
+    if messages[-1]["role"] == "assistant" and (thinks or not generation.takes_prefill):
         report.drop(losses.spelled(request.origin, "turn.role"))
         messages.append({"role": "user", "content": CONTINUING})
     _write_stop(request, body, report)
@@ -311,6 +315,18 @@ def encode_request(
     if writer.has_marks or any("cache_control" in tool for tool in body.get("tools", ())):
         bound_marks(body, report, f"{request.origin.parts}cache_control")
     return body
+
+
+def _without_thoughts(messages: list[Written]) -> bool:
+    """Drop the thoughts of the model's last turn, refused without thinking; whether it had any."""
+    last = next((one for one in reversed(messages) if one["role"] == "assistant"), None)
+    if last is None or not isinstance(last["content"], list):
+        return False
+    others = [one for one in last["content"] if one["type"] not in _THOUGHTS]
+    if not others or len(others) == len(last["content"]):
+        return False
+    last["content"] = _shortest(others)
+    return True
 
 
 def _write_tools(request: Request, body: Written, report: losses.LossReport) -> bool:

@@ -278,3 +278,25 @@ def test_user_has_the_last_turn_where_the_model_thinks() -> None:
     )
     assert body["messages"][-1]["role"] == "user"
     assert dropped == ["reasoning_effort", "messages.role"]
+
+
+@cases(
+    "model, members, keeps",
+    ("claude-sonnet-4-5", {}, False),
+    ("claude-sonnet-4-5", {"reasoning_effort": "none"}, False),
+    ("claude-sonnet-4-5", {"reasoning_effort": "low"}, True),
+    ("claude-sonnet-4-6", {}, True),
+    ("claude-opus-5", {}, True),
+    ("up", {}, True),
+)
+def test_last_thought_goes_with_thinking_alone_up_to_4_5(
+    model: str, members: dict[str, Any], keeps: bool
+) -> None:
+    proof = {"type": "reasoning.text", "text": "t", "signature": "s"}
+    proof["format"] = "anthropic-claude-v1"
+    asked = calls(call("c"), reasoning_details=[proof])
+    messages = [USER, asked, result("c", "9")]
+    body, dropped = sent("chat", model, messages=messages, tools=[tool()], **members)
+    kinds = [block["type"] for block in body["messages"][1]["content"]]
+    assert kinds == (["thinking", "tool_use"] if keeps else ["tool_use"])
+    assert ("messages.reasoning_content" in dropped) != keeps
