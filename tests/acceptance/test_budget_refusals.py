@@ -34,6 +34,7 @@ DOORS = [
     and any(re.fullmatch(one.path, path.partition("?")[0]) for one in BILLED.values())
 ]
 SETTINGS: dict[str, Any] = {**test_busy_upstream.SETTINGS, "console_listen": A_KNOWN_PORT}
+RUN, MOST = "x-gateway-run", "x-gateway-run-max-usd"
 
 
 @pytest.fixture(scope="module")
@@ -93,14 +94,17 @@ def test_every_billed_endpoint_refuses_in_its_shape_and_asks_no_upstream(
 
 
 @each("path, body", DOORS)
-def test_every_billed_endpoint_is_served_once_the_limit_is_raised(
+def test_every_billed_endpoint_meets_its_runs_ceiling_and_warns_on_what_it_serves(
     h: Deployment, path: str, body: Any
 ) -> None:
     tenant = h.tenant()
-    made = make(h, tenant, limit_usd="0")
-    h.gw("budget", "set", made["id"], "--limit-usd", "5")
+    made = make(h, tenant, limit_usd="0", action="warn")
     headers = {"Content-Type": TYPE} if isinstance(body, bytes) else {}
-    assert tenant.client.send("POST", path, body, headers=headers).status in (200, 201, 202)
+    low = {**headers, RUN: "r", MOST: "0.000000001"}
+    assert_refused(tenant.client.send("POST", path, body, headers=low), {"id": "run"})
+    served = tenant.client.send("POST", path, body, headers=headers)
+    assert served.status in (200, 201, 202), served
+    assert served.headers[WARNING] == made["id"]
 
 
 def test_every_billed_route_is_walked() -> None:
@@ -305,9 +309,6 @@ def test_a_warning_budget_refuses_nothing_and_says_so_on_answers(h: Deployment) 
     shown = current(h, made["id"])
     assert shown["held"] == 0
     assert (shown["spent"] or 0) >= 3_300_000
-
-
-RUN, MOST = "x-gateway-run", "x-gateway-run-max-usd"
 
 
 def test_the_least_ceiling_that_anyone_names_holds_for_a_run(h: Deployment) -> None:
