@@ -24,6 +24,7 @@ _KNOWN = {
     "document": {"type", "source", "title"},
     "search_result": {"type", "source", "title", "content"},
     "tool_reference": {"type", "tool_name"},
+    "compaction": {"type", "content", "encrypted_content", "signature"},
     "tool_use": {"type", "id", "name", "input"},
     "tool_result": {"type", "tool_use_id", "content", "is_error"},
 }
@@ -84,6 +85,11 @@ class BlockReader:
             # A tool that the provider's search found: its name is the result.
             self.left_over["messages.tool_reference"] = True
             parts = [model.Text(f"Tool found: {text_in(block, 'tool_name')}", extras)]
+        elif kind == "compaction":
+            # What is left of the conversation before it: the summary is said as text.
+            self.left_over["messages.compaction"] = True
+            summary = text_in(block, "content")
+            parts = [model.Text(summary, extras)] if summary else []
         elif kind == "search_result":
             # Its text is kept, but not that it was a search result.
             self.left_over["messages.search_result"] = True

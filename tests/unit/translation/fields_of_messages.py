@@ -107,6 +107,7 @@ FIELDS: list[tuple[Any, ...]] = [
         message_of(type="search_result", source="s", title="t", content=[]),
         DROPPED,
     ),
+    ("messages.compaction", message_of(type="compaction", content="s"), DROPPED),
     ("messages.container_upload", message_of(type="container_upload", file_id="f"), DROPPED),
     (
         "system.x-anthropic-billing-header",

@@ -178,6 +178,12 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
         "messages.server_tool_use",
         "messages.web_search_tool_result",
     ),
+    "the summary of what went before is said": (
+        None,
+        [assistant([{"type": "compaction", "content": "They met.", "signature": "s"}]), USER],
+        [assistant("They met."), USER],
+        "messages.compaction",
+    ),
 }
 
 
