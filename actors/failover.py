@@ -212,7 +212,7 @@ class Failover(Struct, eq=False):
                 channel_id=candidate.channel_id,
                 started_at=started_at,
                 seconds=seconds,
-                error=error,
+                error=error.with_traceback(None),  # whose frames hold this list: a cycle
                 step=candidate.step,
             )
         )

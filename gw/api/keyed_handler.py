@@ -18,6 +18,7 @@ from gw.api.model_call import ModelCall
 from gw.api.response_writer import HandlerWriter
 from gw.calls.call import ResponseWriter
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http.handled_errors import forget_frames
 from gw.idempotency.claim import IdempotencyClaim, fingerprint_of, read_key
 from metrics.log_redaction import redact
 
@@ -122,6 +123,7 @@ class DetachableWriter(HandlerWriter):
         if error is not None and not isinstance(error, KeyTaken):
             self._handler.log_exception(type(error), error, error.__traceback__)
             self._handler.record_refusal(explain(error))
+            forget_frames(error)
 
     def ended_attached(self) -> None:
         """End the request, and the call unless it was detached."""

@@ -31,6 +31,7 @@ from gw.http.answered_request import AnsweredRequest
 from gw.http.application import HttpApplication
 from gw.http.body import DROP_SECONDS, InboundBody, UnreadBody, declared_bytes
 from gw.http.flow_control import Outbound
+from gw.http.handled_errors import forget_frames
 from gw.http.head import Head, framing_fault, in_origin_form, settle_expectation
 from gw.http.tornado.handler import METHODS, TornadoHandler
 from gw.http.tornado.routes import RouteTarget
@@ -327,6 +328,7 @@ class Request(AnsweredRequest):
         if not self.has_head_out:
             handler.clear()
             handler.respond_error(error)
+        forget_frames(error)
 
     def _refuse(self, handler: TornadoHandler, error: BaseException) -> None:
         """Respond before the body is complete, and let the client finish sending (`body.py`).

@@ -36,6 +36,7 @@ from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS, SMALL_BODY_BYTES, InboundBody
 from gw.http.endpoint import HttpEndpoint
 from gw.http.flow_control import Outbound
+from gw.http.handled_errors import forget_frames
 from gw.http.tornado.handler import TornadoHandler
 from gw.http.tornado.headers import RequestHeaders
 from gw.http.tornado.request import BudgetedBody, TornadoRequest
@@ -668,6 +669,7 @@ class SocketRequest(AnsweredRequest):
         if not self.has_head_out:
             handler.clear()
             handler.respond_error(error)
+        forget_frames(error)
 
     def leave(self) -> None:
         """End the request once, because its client has disconnected."""

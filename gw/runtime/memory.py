@@ -97,7 +97,8 @@ LOOKS_AT_OLD = 50  # per collection of the old one
 def freeze() -> None:
     """Freeze all objects created at the start; tune the collector of cycles for the others.
 
-    Calls make no cycles, so their objects are freed by reference counts. The collector nevertheless
+    Calls make no cycles (those of errors are broken: `gw/http/handled_errors.py`), so their objects
+    are freed by reference counts. The collector nevertheless
     walks all objects created since its last run, and an open stream has some 130. A small first
     generation is walked while it is still in the processor's cache. The old generation holds all
     surviving objects, and with ten thousand open streams its collection stops the process for a

@@ -104,6 +104,7 @@ async def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> Non
         assert s.tried == ["a", "b"]
         (failed,) = s.attempts.failed
         assert (failed.seq, failed.channel_id, failed.seconds) == (1, "a", 1.5)
+        assert failed.error.__traceback__ is None  # its frames hold the attempts: a cycle
         assert [actor.in_use for actor in s.channels.directory.values()] == [0, 1, 0, 0, 0]
         s.attempts.finish_attempt("success", "ok")
         s.attempts.finish_attempt("failure", "cut")  # the first word counts

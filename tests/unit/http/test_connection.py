@@ -2,6 +2,7 @@
 
 import gc
 
+from gw.errors import NOT_FOUND, GatewayError
 from gw.http.head import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.http.request import Request
 from gw.http.tornado.handler import TornadoHandler
@@ -9,7 +10,7 @@ from loadtests.rig.response import Response
 from tests.support.aio import eventually, run
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World
-from tests.unit.api.handlers import make_app
+from tests.unit.api.handlers import Script, make_app
 from tests.unit.http.client import request, served
 
 CHUNKED = "Transfer-Encoding: chunked"
@@ -132,6 +133,28 @@ def test_answered_request_is_freed_without_the_garbage_collector() -> None:
                 gc.enable()
 
     assert len(run(scene())) < 6  # the last one, and the connection's next
+
+
+def test_failed_request_is_freed_though_its_error_is_kept() -> None:
+    """As a call keeps the error that ends it."""
+    script, kept = Script(), list[Exception]()
+
+    def raised() -> Exception:
+        kept.append(GatewayError(NOT_FOUND, "There is none."))
+        kept[-1].__cause__ = ValueError("why")
+        return kept[-1]
+
+    async def scene() -> list[object]:
+        script.raises = raised
+        script.go_on.set()
+        async with served(make_app(World(), script)) as address, address.client() as client:
+            before = {id(one) for one in requests_alive()}  # of other tests
+            for _ in range(20):
+                await client.request(request("POST", "/v1/work", "Content-Length: 2"), b"{}")
+            return [one for one in requests_alive() if id(one) not in before]
+
+    assert len(run(scene())) < 6
+    assert len(kept) == 20
 
 
 @cases(
