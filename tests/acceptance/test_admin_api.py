@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, model
@@ -65,6 +64,8 @@ class AdminClient:
             if reply.status < 300:
                 self.seen.add((method, template))
         whole = {**schema, "components": self.description["components"]}
+        from jsonschema import Draft202012Validator  # takes a second, in every worker
+
         Draft202012Validator(whole).validate(reply.json)
 
     def _templates(self, path: str) -> Iterator[str]:

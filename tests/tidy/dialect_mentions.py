@@ -1,6 +1,7 @@
 """Where a file names a chat dialect: by its folder, its family's row or its literal."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,16 @@ ROWS = {"chat": "CHAT", "messages": "MESSAGES", "responses": "RESPONSES", "gemin
 LITERALS = {"chat": "chat", "messages": "messages", "responses": "responses", "native": "gemini"}
 PACKAGE = "channels.dialects"
 FAMILIES = "channels.families"
+# Any of it; a file without is not parsed, which takes long.
+NAMED = re.compile(rf"""families|channels\W+dialects|["'](?:{"|".join(LITERALS)})["']""")
 
 
 def mentions(path: Path) -> Iterator[tuple[str, str]]:
     """The dialects that a Python file names, each with how: `import`, `row` or `literal`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if not NAMED.search(text):
+        return
+    tree = ast.parse(text)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -9,19 +9,23 @@ from metrics.environment import inherited
 from tests.tidy.files import ROOT
 
 STARTS = ("run", "Popen", "call", "check_call", "check_output", "create_subprocess_exec")
+MODULES = ("subprocess", "asyncio")
 # The worker of `gw serve`, which is the gateway itself.
 WHOLE = {"gw/processes/worker.py"}
 
 
 def _starts(path: Path) -> list[ast.Call]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if not any(f"{module}.{name}(" in text for module in MODULES for name in STARTS):
+        return []
+    tree = ast.parse(text)
     return [
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in STARTS
-        and ast.unparse(node.func.value) in ("subprocess", "asyncio")
+        and ast.unparse(node.func.value) in MODULES
         and not (node.func.attr == "run" and ast.unparse(node.func.value) == "asyncio")
     ]
 

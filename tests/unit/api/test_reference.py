@@ -7,7 +7,6 @@ from functools import cache
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from jsonschema import Draft202012Validator
 from msgspec import Meta
 
 from gw import app
@@ -76,6 +75,8 @@ def test_what_stops_a_request_is_among_its_responses(
 
 
 def test_every_example_is_what_its_schema_allows() -> None:
+    from jsonschema import Draft202012Validator  # takes a second, in every worker
+
     count = 0
     components = {"components": reference().document["components"]}
     for path, method, one in reference().operations():

@@ -2,11 +2,11 @@
 
 import json
 
-from openapi_spec_validator import OpenAPIV31SpecValidator
-
 from gw.app import description
 
 
 def test_the_document_is_valid() -> None:
+    from openapi_spec_validator import OpenAPIV31SpecValidator  # takes a second, in every worker
+
     found = OpenAPIV31SpecValidator(json.loads(description().body)).iter_errors()
     assert [one.message for one in found] == []
