@@ -6,9 +6,7 @@ its text when it is written; its addresses are judged at each look-up, since nam
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -16,6 +14,7 @@ from urllib.parse import urlsplit
 
 from channels.address_scope import meant, scope_of
 from channels.http.dialer import Allows
+from channels.http.names import look_up
 from channels.named_host import URL_CHARACTERS_MAX, NamedHost, UrlFault, authority_of, host_in
 
 Network = IPv4Network | IPv6Network
@@ -71,8 +70,7 @@ class Targets:
             return False
         allows = self.allowing(url)
         try:
-            loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+            found = await look_up(parts.hostname or "", parts.port or 80)
         except (OSError, UnicodeError):
             return parts.hostname not in self.names
         return not all(allows(str(one[4][0])) for one in found)

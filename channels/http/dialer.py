@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.connection import UpstreamConnection
+from channels.http.names import look_up
 from channels.http.origin import Origin
 from channels.http.transport import Proxy
 from channels.open_files import OpenFiles, is_out_of_files
@@ -117,7 +118,7 @@ class Dialer:
         loop = asyncio.get_running_loop()
         async with self._resolving:
             if loop.time() >= self._good_until:
-                found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+                found = await self._look_up(self._host, self._port)
                 addresses = [SocketAddress(one[0], one[4]) for one in found]
                 if self._allows is not None and self._proxy is not None:
                     await self._judge_origin(self._allows)
@@ -131,6 +132,13 @@ class Dialer:
                 self._good_until = loop.time() + DNS_CACHE_SECONDS
             return self._addresses
 
+    async def _look_up(self, host: str, port: int) -> Sequence[tuple[Any, ...]]:
+        """Look a name up: one of the configuration, or (`allows`) of a stranger."""
+        if self._allows is not None and self._proxy is None:
+            return await look_up(host, port)
+        loop = asyncio.get_running_loop()
+        return await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
     async def _judge_origin(self, allows: Allows) -> None:
         """Raise AddressRefused for an origin that must not be reached through a proxy.
 
@@ -138,8 +146,7 @@ class Dialer:
         """
         host, port = self._origin.host, self._origin.port
         try:
-            loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await look_up(host, port)
         except socket.gaierror:
             return
         if not all(allows(str(one[4][0])) for one in found):

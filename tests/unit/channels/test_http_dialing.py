@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import socket
+import threading
 from contextlib import AsyncExitStack
 from functools import partial
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from channels.http.dialer import (
     in_turn,
 )
 from channels.http.interfaces import UpstreamRequest
+from channels.http.names import LOOKUPS_EACH_MAX, LOOKUPS_MAX, look_up
 from channels.http.origin import Origin, ParsedUrl, address_of
 from channels.http.request_head import head_of
 from channels.open_files import OpenFiles
@@ -115,16 +117,40 @@ def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
     run(scenario(), timeout_seconds=300)
 
 
+async def test_names_of_strangers_that_nobody_serves_hold_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor the threads of the loop, which look the names of upstreams up."""
+    ends, loop = threading.Event(), asyncio.get_running_loop()
+
+    def slow(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        if host.startswith("slow"):
+            ends.wait(60)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    names = [f"slow{n}" for n in range(LOOKUPS_MAX // LOOKUPS_EACH_MAX)] + ["slow0"] * 50
+    waiting = [asyncio.create_task(look_up(name, 80)) for name in names]
+    assert await loop.run_in_executor(None, lambda: "free") == "free"
+    assert [one[4] for one in await look_up("good", 80)] == [("127.0.0.1", 80)]
+    waiting.pop().cancel()
+    ends.set()
+    faults = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(one) for one in faults} == {socket.gaierror}
+
+
 @pytest.mark.parametrize("judges_all", [False, True])
-def test_a_name_with_a_refused_address_is_refused_where_all_are_judged(judges_all: bool) -> None:
+def test_a_name_with_a_refused_address_is_refused_where_all_are_judged(
+    judges_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario() -> None:
-        loop: Any = asyncio.get_running_loop()
         hosts = ["127.0.0.1", "127.0.0.2"]
 
-        async def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in hosts]
 
-        loop.getaddrinfo = getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         http = HttpClient(
             connect_seconds=5, allows=lambda one: one == "127.0.0.1", judges_all=judges_all
         )
