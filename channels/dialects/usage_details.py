@@ -1,11 +1,17 @@
-"""Tools, modalities and lifetimes in a usage as OpenAI's protocols state it, both ways."""
+"""A usage as OpenAI's two protocols state it, with its tools, modalities and lifetimes.
+
+Chat-completions names the counts `prompt_tokens` and `completion_tokens`, responses `input_tokens`
+and `output_tokens`. Some upstreams use the other protocol's names, or state both and fill in one.
+"""
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.dialects import token_counts
+from channels.dialects.usage import Counts, UsageType
 
 
 class _XaiTools(Struct, gc=False):
@@ -85,6 +91,9 @@ class InputDetails(Modal, gc=False):
 
     cached_tokens: token_counts.Tokens | None = None
     cache_write_tokens: token_counts.Tokens | None = None
+    cache_creation_input_tokens: token_counts.Tokens | None = None  # of Alibaba
+    cache_creation_tokens: token_counts.Tokens | None = None  # of gateways, as the next
+    cached_creation_tokens: token_counts.Tokens | None = None
     cached_tokens_details: Modal | None = None
     cache_creation: _CacheWrites | None = None  # of Alibaba, and of gateways
 
@@ -95,7 +104,85 @@ class OutputDetails(Modal, gc=False):
     reasoning_tokens: token_counts.Tokens | None = None
 
 
-_NO_INPUT, _TEXT_ONLY = InputDetails(), Modal()
+_NO_INPUT, _NO_OUTPUT, _TEXT_ONLY = InputDetails(), OutputDetails(), Modal()
+
+
+class _StatedUsage(ToolUsage, gc=False):
+    """A usage by the names of either protocol, with the parts that may have their own prices."""
+
+    prompt_tokens: token_counts.Tokens | None = None
+    completion_tokens: token_counts.Tokens | None = None
+    input_tokens: token_counts.Tokens | None = None
+    output_tokens: token_counts.Tokens | None = None
+    total_tokens: token_counts.Tokens | None = None
+    prompt_tokens_details: InputDetails | None = None
+    completion_tokens_details: OutputDetails | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
+    cached_tokens: token_counts.Tokens | None = None  # of Moonshot and others, without details
+    prompt_cache_hit_tokens: token_counts.Tokens | None = None  # of DeepSeek
+    # Of gateways, which keep the names of messages.
+    cache_read_input_tokens: token_counts.Tokens | None = None
+    cache_creation_input_tokens: token_counts.Tokens | None = None
+    reasoning_tokens: token_counts.Tokens | None = None  # of SGLang, without details
+
+
+_USAGE = UsageType(_StatedUsage)
+
+
+def read_usage(usage: msgspec.Raw, *, is_chat: bool) -> tuple[Counts | None, bool]:
+    """Parse a `usage` member: its counts, and whether all of it was read.
+
+    A protocol's own names count before the other's, which state the same tokens again. None if it
+    counts neither input nor output nor both.
+    """
+    stated, is_whole = _USAGE.read(usage)
+    if stated is None:
+        return None, False
+    prompt, completion = stated.prompt_tokens, stated.completion_tokens
+    given, made = stated.input_tokens, stated.output_tokens
+    details, made_details = stated.prompt_tokens_details, stated.completion_tokens_details
+    its_details, its_made = stated.input_tokens_details, stated.output_tokens_details
+    is_prompt = _is_first(prompt, given) if is_chat else not _is_first(given, prompt)
+    is_completion = _is_first(completion, made) if is_chat else not _is_first(made, completion)
+    details = (details or its_details) if is_prompt else (its_details or details)
+    made_details = (made_details or its_made) if is_completion else (its_made or made_details)
+    read, written = stated.cache_read_input_tokens, stated.cache_creation_input_tokens
+    whole = prompt if is_prompt else given
+    if not is_prompt and given is not None and details is None and not stated.total_tokens:
+        # All names are those of messages, whose input excludes the cache.
+        whole = given + (read or 0) + (written or 0)
+    of = details or _NO_INPUT
+    counts = Counts(
+        input_tokens=whole,
+        output_tokens=completion if is_completion else made,
+        total_tokens=stated.total_tokens,
+        cached_tokens=_first(
+            of.cached_tokens, stated.cached_tokens, stated.prompt_cache_hit_tokens, read
+        ),
+        cache_write_tokens=_first(
+            of.cache_write_tokens,
+            of.cache_creation_input_tokens,
+            of.cache_creation_tokens,
+            of.cached_creation_tokens,
+            written,
+        ),
+        reasoning_tokens=_first(
+            (made_details or _NO_OUTPUT).reasoning_tokens, stated.reasoning_tokens
+        ),
+        parts=stated.parts(details, made_details),
+    )
+    return (None, False) if counts.states_nothing else (counts, is_whole)
+
+
+def _is_first(own: int | None, other: int | None) -> bool:
+    """Whether the first count holds: a zero beside a count is a member that nobody filled in."""
+    return bool(own) or (not other and (own is not None or other is None))
+
+
+def _first(*counts: int | None) -> int:
+    """Return the first count that is stated."""
+    return next((count for count in counts if count is not None), 0)
 
 
 def _modal_parts(

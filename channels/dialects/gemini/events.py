@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.gemini.usage import UsageMetadata
+from channels.dialects.gemini.usage import UsageMetadata, named_otherwise
 from channels.dialects.loose_members import loosely
 from channels.dialects.usage import UsageType
 from channels.json import lenient
@@ -98,10 +98,18 @@ class GeminiChunk(Struct, rename="camel", gc=False):
 
     candidates: list[Candidate] | None = None
     usage_metadata: UsageMetadata | None = None
+    usage: msgspec.Raw = lenient.NULL  # of gateways, by the names of OpenAI
     prompt_feedback: Feedback | None = None
     error: msgspec.Raw = lenient.NULL
     response_id: str | None = None
     model_version: str | None = None
+
+    def stated_usage(self) -> UsageMetadata | None:
+        """Return the usage, as the protocol or else as OpenAI's protocols state it."""
+        own = self.usage_metadata
+        if self.usage is lenient.NULL or (own is not None and own.counts_anything()):
+            return own
+        return named_otherwise(self.usage) or own
 
 
 class LooseGeminiChunk(GeminiChunk, gc=False):

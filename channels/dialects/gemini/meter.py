@@ -71,8 +71,9 @@ class GeminiMeter(ResponseMeter[Sequence[events.GeminiChunk]]):
         if feedback is not None and feedback.block_reason is not None:
             self.finish_reason = fit_name(feedback.block_reason)
             self.finished = True
-        if chunk.usage_metadata is not None:
-            self._stated.take_usage(chunk.usage_metadata, self.characters)
+        usage = chunk.stated_usage()
+        if usage is not None:
+            self._stated.take_usage(usage, self.characters)
         if isinstance(chunk, events.LooseGeminiChunk) and chunk.is_usage_unreadable:
             self.malformed_events += 1
         if self.response_id is None or self.response_model is None:
@@ -112,6 +113,6 @@ def ends(data: bytes) -> bool:
     return any(
         any(candidate.finish_reason for candidate in chunk.candidates or ())
         or (chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None)
-        or (not chunk.candidates and chunk.usage_metadata is not None)
+        or (not chunk.candidates and chunk.stated_usage() is not None)
         for chunk in events.read_chunks(data, mends=False) or ()
     )

@@ -111,7 +111,7 @@ class GeminiResponseDecoder:
             return
         self._begin(chunk, events)
         # Before the content: some protocols state the input's count first.
-        if chunk.usage_metadata is not None:
+        if chunk.usage_metadata is not None or chunk.usage is not NULL:
             self._emit_usage(events)
         self._take_content(chunk, events)
 

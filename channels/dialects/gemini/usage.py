@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from channels.dialects import token_counts
-from channels.dialects.usage import Counts, RunningUsage, less_of
+from channels.dialects.usage import Counts, RunningUsage, less_of, usage_of
+from channels.dialects.usage_details import read_usage
 from channels.json.lenient import NULL, UNREADABLE
 
 
@@ -48,6 +49,12 @@ class UsageMetadata(Struct, rename="camel", gc=False):
     candidates_tokens_details: msgspec.Raw = NULL
     traffic_type: str | None = None  # of Vertex AI
     service_tier: str | None = None
+
+    def counts_anything(self) -> bool:
+        """Whether a count of the prompt, of the output or of both is stated."""
+        return (self.prompt_token_count or self.total_token_count) is not None or (
+            self.states_output()
+        )
 
     def states_output(self) -> bool:
         """Whether it states the output, by a count of its own or within the total."""
@@ -106,6 +113,21 @@ class UsageMetadata(Struct, rename="camel", gc=False):
             image_output_tokens=made["IMAGE"] + made["VIDEO"],
             service_tier=tier,
         )
+
+
+def named_otherwise(usage: msgspec.Raw) -> UsageMetadata | None:
+    """Return a usage that is stated by the names of OpenAI's protocols; None without counts."""
+    counts, _ = read_usage(usage, is_chat=True)
+    stated = None if counts is None else usage_of(counts)
+    if stated is None:
+        return None
+    return UsageMetadata(
+        prompt_token_count=stated.input_tokens,
+        candidates_token_count=stated.output_tokens,
+        total_token_count=stated.input_tokens + stated.output_tokens,
+        thoughts_token_count=stated.reasoning_tokens,
+        cached_content_token_count=stated.cached_tokens,
+    )
 
 
 # Models of these generations are billed per grounded prompt, later ones per query.

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from channels.dialects import token_counts
 from channels.dialects.usage import Counts, RunningUsage, UsageType, usage_of
-from channels.dialects.usage_details import hour_member, tools_member
+from channels.dialects.usage_details import InputDetails, hour_member, tools_member
 from channels.json.lenient import NULL, is_stated
 
 
@@ -52,6 +52,10 @@ class _WrittenByLifetime(Struct, gc=False):
 
 class _Thought(Struct, gc=False):
     thinking_tokens: token_counts.Tokens | None = None
+    reasoning_tokens: token_counts.Tokens | None = None  # by OpenAI's name
+
+    def tokens(self) -> int:
+        return self.thinking_tokens or self.reasoning_tokens or 0
 
 
 class _Counts(Struct, gc=False):
@@ -90,6 +94,11 @@ class _MessagesUsage(_Counts, gc=False):
     speed: str | None = None
     inference_geo: str | None = None
     iterations: list[_Iteration] | None = None
+    # By the names of chat-completions; the input is the whole one.
+    prompt_tokens: token_counts.Tokens | None = None
+    completion_tokens: token_counts.Tokens | None = None
+    prompt_tokens_details: InputDetails | None = None
+    completion_tokens_details: _Thought | None = None
 
 
 _USAGE = UsageType(_MessagesUsage)
@@ -137,13 +146,26 @@ class MessagesUsageReader(RunningUsage):
 
     `_fresh` is the input apart from what was read from a cache and written to one; None: not stated
     yet. The three may be stated one by one, and may be divided anew: their sum does not fall.
+    `_whole` is an input that includes the cache, by the name of chat-completions; `_is_detailed`:
+    so is what was read from the cache, which is then within all input.
     """
 
-    __slots__ = ("_fetches", "_fresh", "_parts", "_read", "_searches", "_written")
+    __slots__ = (
+        "_fetches",
+        "_fresh",
+        "_is_detailed",
+        "_parts",
+        "_read",
+        "_searches",
+        "_whole",
+        "_written",
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self._fresh: int | None = None
+        self._whole: int | None = None
+        self._is_detailed = False
         self._read = 0
         self._written = 0
         self._parts: token_counts.UsageParts | None = None  # the tools, tier and region stated
@@ -191,8 +213,13 @@ class MessagesUsageReader(RunningUsage):
             return False
         if read.input_tokens is not None:
             self._fresh = read.input_tokens
+        if read.prompt_tokens is not None:
+            self._whole = read.prompt_tokens
+        details = read.prompt_tokens_details
         if read.cache_read_input_tokens is not None:
-            self._read = read.cache_read_input_tokens
+            self._read, self._is_detailed = read.cache_read_input_tokens, False
+        elif details is not None and details.cached_tokens is not None:
+            self._read, self._is_detailed = details.cached_tokens, True
         if (written := read.written_tokens()) is not None:
             self._written = written
         self.add(self._counts(read, is_start=is_start), characters)
@@ -206,8 +233,15 @@ class MessagesUsageReader(RunningUsage):
     def _counts(self, read: _MessagesUsage, *, is_start: bool) -> Counts:
         """Return the counts so far, with those of iterations that they exclude."""
         fresh, cached, written = self._fresh, self._read, self._written
-        output, details = read.output_tokens, read.output_tokens_details
-        thought = 0 if details is None else details.thinking_tokens or 0
+        if self._whole is not None and (not fresh or self._is_detailed):
+            # A cache that is larger lies beside it.
+            beside = cached + written
+            fresh = self._whole - beside if self._whole >= beside else self._whole
+        output = read.output_tokens or read.completion_tokens
+        if output is None:
+            output = read.output_tokens
+        details = read.output_tokens_details or read.completion_tokens_details
+        thought = 0 if details is None else details.tokens()
         hour = _hour_of(read)
         if read.iterations is not None and (more := _beside(read)) is not None:
             fresh = (fresh or 0) + (more.input_tokens or 0)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from channels.dialects import token_counts, usage_details
 from channels.dialects.responses.events import ITEM, StatedResponse, items_in
-from channels.dialects.usage import Counts, RunningUsage, UsageType
+from channels.dialects.usage import RunningUsage
 from channels.json.lenient import NULL, UNREADABLE, is_stated
 
 
@@ -35,16 +35,6 @@ def write_usage(usage: token_counts.Usage | None) -> dict[str, object] | None:
         usage_details.add_parts(usage, details, output_details)
         written.update(usage_details.tools_member(usage.parts))
     return written
-
-
-class _ResponsesUsage(usage_details.ToolUsage, gc=False):
-    """A usage with the parts that may have their own prices."""
-
-    input_tokens: token_counts.Tokens | None = None
-    output_tokens: token_counts.Tokens | None = None
-    total_tokens: token_counts.Tokens | None = None
-    input_tokens_details: usage_details.InputDetails | None = None
-    output_tokens_details: usage_details.OutputDetails | None = None
 
 
 class _Action(Struct, gc=False):
@@ -70,7 +60,6 @@ class _Tool(Struct, gc=False):
     search_context_size: str | None = None
 
 
-_USAGE = UsageType(_ResponsesUsage)
 _TOOL_ITEM = msgspec.json.Decoder(ToolItem)
 _TOOLS = msgspec.json.Decoder(list[_Tool])
 _WEB, _FILES = b'"web_search_call"', b'"file_search_call"'
@@ -159,7 +148,7 @@ class ResponsesUsageReader(RunningUsage):
         self._size = _size_in(response.tools) or self._size
         if not is_stated(response.usage):
             return True
-        counts, is_whole = read_usage(response.usage)
+        counts, is_whole = usage_details.read_usage(response.usage, is_chat=False)
         if counts is None:
             return False
         self.add(counts, characters)
@@ -199,27 +188,6 @@ def _size_in(tools: msgspec.Raw) -> str | None:
         return None
     sizes = (one.search_context_size for one in stated if one.type.startswith("web_search"))
     return token_counts.search_size(next(sizes, None))
-
-
-def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:
-    """Parse a `usage` member: its counts, and whether all of it was read.
-
-    None if it counts neither input nor output nor both.
-    """
-    stated, is_whole = _USAGE.read(usage)
-    if stated is None:
-        return None, False
-    details, output_details = stated.input_tokens_details, stated.output_tokens_details
-    counts = Counts(
-        input_tokens=stated.input_tokens,
-        output_tokens=stated.output_tokens,
-        total_tokens=stated.total_tokens,
-        cached_tokens=(details.cached_tokens if details else None) or 0,
-        cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
-        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
-        parts=stated.parts(details, output_details),
-    )
-    return (None, False) if counts.states_nothing else (counts, is_whole)
 
 
 def tools_in(output: msgspec.Raw) -> ToolCounter:

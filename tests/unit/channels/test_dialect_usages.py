@@ -1,10 +1,11 @@
 """The usage that each of three dialects states, in every form it may take."""
 
+import json
 from typing import Any
 
 from channels.dialects.token_counts import PartialUsage, Usage, UsageParts
 from tests.support.rows import cases, each
-from tests.unit.channels.replay import metered
+from tests.unit.channels.replay import metered, new_meter
 
 
 def test_running_counts_of_a_gemini_stream_replace_each_other() -> None:
@@ -76,6 +77,76 @@ def test_responses_usage_is_read_from_every_last_event(
     assert (meter.usage, meter.finished) == (expected, True)
     assert meter.malformed_events == (expected is None and usage is not None)
     assert (meter.error_seen is not None) == (end == "failed")
+
+
+OPENAI = {"prompt_tokens": 100, "completion_tokens": 9}
+OPENAI_DETAILS = {
+    "prompt_tokens_details": {"cached_tokens": 80},
+    "completion_tokens_details": {"reasoning_tokens": 4},
+}
+INPUT = {"input_tokens": 100, "output_tokens": 9}
+INPUT_DETAILS = {
+    "input_tokens_details": {"cached_tokens": 80},
+    "output_tokens_details": {"reasoning_tokens": 4},
+}
+WHOLE = Usage(100, 9)
+DETAILED = Usage(100, 9, cached_tokens=80, reasoning_tokens=4)
+MESSAGES_CACHE = {"cache_read_input_tokens": 80}
+ENVELOPES: dict[str, Any] = {
+    "chat": lambda usage: {"choices": [{"delta": {}}], "usage": usage},
+    "responses": lambda usage: {
+        "type": "response.completed",
+        "response": {"status": "completed", "output": [], "usage": usage},
+    },
+    "messages": lambda usage: {"type": "message_delta", "delta": {}, "usage": usage},
+    "native": lambda usage: {"usage": usage, "usageMetadata": {"trafficType": "ON_DEMAND"}},
+}
+BODIES: dict[str, Any] = {
+    **ENVELOPES,
+    "responses": lambda usage: {"status": "completed", "output": [], "usage": usage},
+    "messages": lambda usage: {"type": "message", "content": [], "usage": usage},
+}
+UNFILLED = {"prompt_tokens": None, "completion_tokens": 0, "prompt_tokens_details": None}
+
+
+@cases(
+    "protocols, usage, expected",
+    (("chat", "native"), INPUT, WHOLE),
+    (("chat", "native"), INPUT | INPUT_DETAILS, DETAILED),
+    (("chat", "native"), INPUT | INPUT_DETAILS | UNFILLED, DETAILED),
+    (("chat", "responses"), INPUT | OPENAI | INPUT_DETAILS | OPENAI_DETAILS, DETAILED),
+    # By the names of messages alone the cache is beside the input, unless a total says otherwise.
+    (("chat",), INPUT | MESSAGES_CACHE, Usage(180, 9, cached_tokens=80)),
+    (("chat",), INPUT | MESSAGES_CACHE | {"total_tokens": 109}, Usage(100, 9, cached_tokens=80)),
+    (("chat",), OPENAI | INPUT | MESSAGES_CACHE, Usage(100, 9, cached_tokens=80)),
+    (("chat",), INPUT | {"prompt_tokens": -1, "total_tokens": "109"}, WHOLE),
+    (("responses", "messages", "native"), OPENAI, WHOLE),
+    (("responses", "messages", "native"), OPENAI | OPENAI_DETAILS, DETAILED),
+    (("responses", "messages"), OPENAI | {"input_tokens": 0, "output_tokens": 0}, WHOLE),
+    (("messages",), OPENAI | MESSAGES_CACHE, Usage(100, 9, cached_tokens=80)),
+    (("messages",), OPENAI | INPUT | OPENAI_DETAILS, DETAILED),
+    (
+        ("messages",),
+        OPENAI | {"prompt_tokens": 7} | MESSAGES_CACHE,
+        Usage(87, 9, cached_tokens=80),
+    ),
+)
+def test_a_usage_by_the_names_of_another_protocol_is_read(
+    protocols: tuple[str, ...], usage: dict[str, Any], expected: Usage
+) -> None:
+    for protocol in protocols:
+        assert metered(protocol, ENVELOPES[protocol](usage)).usage == expected, protocol
+        meter = new_meter(protocol)
+        meter.take_body(json.dumps(BODIES[protocol](usage)).encode())
+        assert meter.usage == expected, protocol
+
+
+def test_an_input_by_another_name_counts_once_however_it_is_divided() -> None:
+    start = {"type": "message_start", "message": {"usage": {"prompt_tokens": 100}}}
+    end = {"type": "message_delta", "usage": {"completion_tokens": 9, **MESSAGES_CACHE}}
+    assert metered("messages", start, end).usage == Usage(100, 9, cached_tokens=80)
+    chunks = map(ENVELOPES["chat"], (OPENAI, INPUT, OPENAI))
+    assert metered("chat", *chunks).usage == WHOLE
 
 
 def test_last_event_without_its_answer_still_ends_a_responses_stream() -> None:

@@ -12,7 +12,7 @@ from channels.dialects.chat.response_encoder import ChatStreamEncoder
 from channels.dialects.meter import Meter
 from channels.dialects.responses.meter import ResponsesMeter
 from channels.dialects.responses.response_decoder import ResponsesResponseDecoder
-from channels.dialects.responses.usage import read_usage
+from channels.dialects.usage_details import read_usage
 from channels.http.sse import SseEvent
 from channels.json.lenient import raw_of, read_loosely
 from channels.translation.model import Text, ToolCall
@@ -179,7 +179,8 @@ def test_recordings_end_well_and_have_the_providers_words() -> None:
         values = [read_loosely(one.data or b"") for one in events[:-1]]
         stated = [v["delta"] for v in values if v["type"] == "response.output_text.delta"]
         assert content_of(chunks) == "".join(stated), path.name
-        usage, _ = read_usage(raw_of(read_loosely(events[-1].data or b"")["response"]["usage"]))
+        last = raw_of(read_loosely(events[-1].data or b"")["response"]["usage"])
+        usage, _ = read_usage(last, is_chat=False)
         assert usage is not None
         assert chunks[-2]["usage"]["completion_tokens"] == usage.output_tokens, path.name
 
