@@ -557,8 +557,8 @@ MUTATIONS = (
     Mutation(
         "renamed-tool-kept",
         "channels",
-        "        return replace(event, name=names[event.name])\n",
-        "        return event\n",
+        "own_name = self._names.get(call.name, call.name)",
+        "own_name = call.name",
         "tests/unit/translation/responses/test_chat_stream.py::test_function_calls_beside_a_search_under_the_clients_own_names",
     ),
     Mutation(
