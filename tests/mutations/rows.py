@@ -478,9 +478,9 @@ MUTATIONS = (
     # Usage, as each dialect states it.
     Mutation(
         "chat-cache-overlooked",
-        "channels/dialects/chat",
-        "stated.prompt_cache_hit_tokens,",
-        "None,",
+        "channels/dialects",
+        "stated.cached_tokens, stated.prompt_cache_hit_tokens, read",
+        "stated.cached_tokens, None, read",
         "tests/unit/channels/test_chat_meter.py::test_usage_is_read_as_stated",
     ),
     Mutation(
@@ -499,9 +499,9 @@ MUTATIONS = (
     ),
     Mutation(
         "responses-cache-overlooked",
-        "channels/dialects/responses",
-        "cached_tokens=(details.cached_tokens if details else None) or 0",
-        "cached_tokens=0",
+        "channels/dialects",
+        "of.cached_tokens, stated.cached_tokens",
+        "None, stated.cached_tokens",
         "tests/unit/channels/test_dialect_usages.py::test_responses_usage_is_read_from_every_last_event",
     ),
     Mutation(
