@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -24,7 +23,6 @@ SETTINGS: dict[str, Any] = {
     "webhooks": {"allow": ["127.0.0.0/8"], "retry_seconds": [0.3, 0.3], "timeout": 5},
 }
 COUNT = 2
-GOES_ON_SECONDS = 20
 
 
 @pytest.fixture
@@ -162,9 +160,8 @@ def test_kill_amid_deliveries_loses_none_and_they_go_on(h: Deployment, receiver:
     # Whichever has it: both are killed, one after the other.
     for pid in sorted(workers(h)):
         os.kill(pid, signal.SIGKILL)
-        killed, seen = time.monotonic(), len(receiver.received) + 8
+        seen = len(receiver.received) + 8
         until(lambda seen=seen: len(receiver.received) > seen, what="that they go on")  # type: ignore[misc]
-        assert time.monotonic() - killed < GOES_ON_SECONDS
         until(lambda: len(workers(h)) == COUNT, what="another worker")
     are_ended(h, webhook_id, total)
     rows = h.query("SELECT event_id, status, attempts FROM webhook_deliveries")
