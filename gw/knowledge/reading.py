@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import normalize
 
 from actors.store.session import Statements
 from gw.knowledge.bases import SQL, Base, alias_key
@@ -64,10 +65,11 @@ async def first_of(
     store: Statements, base_nos: Sequence[int], names: Sequence[tuple[str, int | None]]
 ) -> list[tuple[int, int] | tuple[None, None]]:
     """Return base and page of each name: of the first base that has it, or of its own base."""
-    # PostgreSQL stores no NUL, so no page has one in its name.
+    # PostgreSQL stores no NUL, so no page has one in its name; and ids are NFC (`pages.py`), as
+    # whatever is looked for must be.
     params = {
         "bases": list(base_nos),
-        "names": [name.replace("\0", "\ufffd") for name, _ in names],
+        "names": [normalize("NFC", name).replace("\0", "\ufffd") for name, _ in names],
         "folded": [alias_key(name).replace("\0", "\ufffd") for name, _ in names],
         "only": [only for _, only in names],
     }

@@ -12,7 +12,9 @@ from actors.store.database import Database
 from actors.store.session import Session
 from gw.knowledge import importing
 from gw.knowledge import search as searching
+from gw.knowledge.bases import one_state
 from gw.knowledge.importing import ImportTarget
+from gw.knowledge.reading import read_page
 from gw.knowledge.removal import remove_base, remove_page
 from tests.integration.knowledge.importing import KB, bases_in
 
@@ -70,6 +72,19 @@ async def test_nearness_and_rarity_decide_where_frequency_does_not(
         await bases.become(pages)
         assert await bases.ids("river stone") == ["b-near", "a-far"]
         assert (await bases.ids("heron newt"))[0] == "d-rare"
+
+
+async def test_a_page_is_read_by_its_name_in_any_normal_form(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become({"cafe\u0301": "black"})
+        base = await bases.base()
+        async with one_state(bases.database) as session:
+            for name in ("caf\u00e9", "cafe\u0301"):
+                page = await read_page(session, base, name)
+                assert page is not None
+                assert page.id == "caf\u00e9"
 
 
 @pytest.mark.parametrize(
