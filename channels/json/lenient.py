@@ -14,6 +14,9 @@ from typing import Any
 import msgspec
 
 NULL = msgspec.Raw(b"null")
+# Some servers begin every text with it. Strict decoders refuse it, so whoever receives a whole body
+# that is no recording drops it.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Skips strings, counts brackets.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.S)
@@ -31,11 +34,11 @@ def read_loosely(
 ) -> Any:
     """Decode some JSON text; None if that fails, or if it nests too deeply.
 
-    It accepts control characters, lone surrogates, invalid UTF-8, and NaN (as null); and with
-    `mends`, missing closing brackets at the end. `numbers` converts the characters of a number;
-    without it they are int and float.
+    It accepts a byte order mark, control characters, lone surrogates, invalid UTF-8, and NaN (as
+    null); and with `mends`, missing closing brackets at the end. `numbers` converts the characters
+    of a number; without it they are int and float.
     """
-    text = data.decode("utf-8", "replace")
+    text = data.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace")
     value = _read(text, numbers)
     if value is None and mends and (tail := _missing_tail(text)):
         value = _read(text + tail, numbers)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from channels.dialects.error_body import message_in
-from channels.json.lenient import NULL, read_loosely
+from channels.json.lenient import BYTE_ORDER_MARK, NULL, read_loosely
 from channels.json.outline import outline
 from channels.media import model, outcomes, replies, requests, results, values
 from channels.media.plain.bodies import encoded
@@ -129,7 +129,7 @@ def _sound(
 def _digits(body: bytes) -> bytes | None:
     """Return the hexadecimal digits of a recording; None if they are missing or incomplete."""
     try:
-        data = _RESPONSE.decode(body).data
+        data = _RESPONSE.decode(body.removeprefix(BYTE_ORDER_MARK)).data
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if data is None:

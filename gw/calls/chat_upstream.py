@@ -17,6 +17,7 @@ from channels.dialects.hosting import Hosting
 from channels.dialects.meter import Meter
 from channels.http.event_stream import EventStreamResponse
 from channels.http.interfaces import Sink, UpstreamClient, UpstreamResponse
+from channels.json.lenient import BYTE_ORDER_MARK
 from channels.json.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
@@ -207,7 +208,7 @@ class ChatUpstream(BaseUpstream):
         attempts: Attempts,
     ) -> CompleteResponse:
         """Read a whole response: redact, meter and perhaps translate it. Raises UpstreamError."""
-        body = await response.read(self._response_bytes_max)
+        body = (await response.read(self._response_bytes_max)).removeprefix(BYTE_ORDER_MARK)
         attempts.took_whole()
         if plan.hosting is not None:
             body = _of_host(

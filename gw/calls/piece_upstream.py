@@ -7,6 +7,7 @@ from actors.routing import Candidate
 from channels.deadlines import TimeLimits
 from channels.errors import UpstreamError, UpstreamRefusal
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
+from channels.json.lenient import BYTE_ORDER_MARK
 from channels.registry import ChannelSpec
 from gw.calls.attempts import Attempts
 from gw.calls.base_upstream import BaseUpstream, confirm_key, is_success
@@ -63,7 +64,7 @@ class PieceUpstream(BaseUpstream):
         attempts.took_response(response)
         if not is_success(response.status):
             return await self._refused(request, response)
-        body = await response.read(self._response_bytes_max)
+        body = (await response.read(self._response_bytes_max)).removeprefix(BYTE_ORDER_MARK)
         attempts.took_whole()
         body = await self._current.redactor.responses.redact_whole(body, keeps_links=True)
         failed = await self._read_fairly(call, body)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
+from channels.json.lenient import BYTE_ORDER_MARK
 from channels.registry import HealthSpec
 from channels.translation.paths import TRANSLATIONS, Translation
 from gw.calls.chat_request import UpstreamPlan
@@ -50,6 +51,14 @@ async def test_choice_without_words_is_one(members: dict[str, object]) -> None:
     async with world(a=[response_of(choice(**members))], b=[GOOD]) as w:
         result = await w.call()
         assert (w.http.tried, result.tokens) == (["a"], (20, 10, 0))
+
+
+async def test_byte_order_mark_is_no_part_of_an_answer() -> None:
+    body = choice(message={"content": "Hello"})
+    async with world(a=[response_of(BYTE_ORDER_MARK + body)], b=[GOOD]) as w:
+        result = await w.call()
+        assert (w.http.tried, result.tokens) == (["a"], (20, 10, 0))
+        assert result.writer.sent == body
 
 
 @each("stream", [False, True])

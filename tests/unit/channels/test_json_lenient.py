@@ -23,6 +23,7 @@ OBJECTS = st.recursive(
     (b' {"a":"x\ty"} ', {"a": "x\ty"}),
     (b'{"a":"\\ud83d"}', {"a": "\ud83d"}),
     (b'{"a":"\xff"}', {"a": "\ufffd"}),
+    (b'\xef\xbb\xbf{"a":[1]', {"a": [1]}),
     (b'{"a":NaN,"b":-Infinity}', {"a": None, "b": None}),
     (b'{"a":{"b":[1,{"c":"}"}', {"a": {"b": [1, {"c": "}"}]}}),
     (b'{"a":"\\"}"', {"a": '"}'}),

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from channels.json.lenient import BYTE_ORDER_MARK
 from tests.support.aio import eventually, jump, run
 from tests.support.logs import logs
 from tests.support.rows import cases
@@ -37,7 +38,8 @@ ODD_ERROR = b'{"error":{"message":"no such size", "code": "Bad.Size"}, "request_
 
 async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> None:
     body = b' {"data" : [{"url":"https://p.example/1?Expires=1"},{"b64_json":"aGk="}],"x":1}\n'
-    async with stage(a=[response_of(body)]) as w:
+    # But for a byte order mark: some servers begin every text with one, clients read none.
+    async with stage(a=[response_of(BYTE_ORDER_MARK + body)]) as w:
         result = await generate(w, n=2)
         assert (result.writer.sent, result.writer.http_status) == (body, 200)
         assert result.writer.content_type == "application/json"

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import msgspec
+
+from channels.json.lenient import BYTE_ORDER_MARK
 from channels.media.minimax import MiniMax
 from channels.media.replies import (
     Accepted,
@@ -73,7 +76,8 @@ def test_submit_as_a_task() -> None:
 def test_sound_comes_as_digits(response_format: AudioFormat, content_type: str) -> None:
     request = SpeechRequest(model="m", input="x", voice="v", response_format=response_format)
     value = {"data": {"audio": "00fFA5", "status": 2}, "extra_info": {}, "base_resp": GOOD}
-    reply = end(submit(MINIMAX, request), response(value))
+    body = BYTE_ORDER_MARK + msgspec.json.encode(value)
+    reply = end(submit(MINIMAX, request), response(body=body))
     assert isinstance(reply, Done)
     assert isinstance(reply.result, SpeechAudio)
     assert reply.result.content_type == content_type
