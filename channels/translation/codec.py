@@ -90,7 +90,7 @@ class Codec:
     `new_body_encoder` for whole responses. `keep_alive` is sent to a client while there is nothing
     else to send: what its readers skip. `keeps_tools`: `decode_request` takes `tools` as JSON text.
     `text_run` finds events of text in a piece of a stream that begins with an event; what precedes
-    them are whole events.
+    them are whole events. `pass_texts` tells a decoder how many characters it is not given.
     """
 
     decode_request: Callable[[Mapping[str, object]], Request]
@@ -103,3 +103,4 @@ class Codec:
     read_plain: Callable[[bytes], Request | None] | None = None
     keeps_tools: bool = False
     text_run: Callable[[bytes], TextRun | None] | None = None
+    pass_texts: Callable[[Any, int], None] | None = None

@@ -53,6 +53,10 @@ class MediaDelta(Struct, frozen=True):
     media: Media
 
 
+# Limit of the sources of a response: an upstream decides how many there are.
+CITATIONS_MAX = 1_000
+
+
 class Citation(Struct, frozen=True):
     """A source of the text from `start` up to, not including, `end`.
 

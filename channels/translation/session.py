@@ -8,6 +8,7 @@ upstream's response separately.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -138,12 +139,14 @@ class TranslatedCall:
                 include_usage=include_usage,
             )
 
+        decoder, pass_texts = upstream.new_decoder(meter), upstream.pass_texts
         return TranslatedStream(
-            upstream.new_decoder(meter),
+            decoder,
             encoder,
             own=ClientsOwn(self.names, self.called),
             redact=redact,
             text_run=upstream.text_run,
+            pass_texts=None if pass_texts is None else partial(pass_texts, decoder),
             closing=dialect.closing_failure if translation.closes_failures else None,
         )
 
@@ -163,6 +166,7 @@ class TranslatedStream:
         "_encoder_of",
         "_is_closed",
         "_own",
+        "_pass_texts",
         "_redact",
         "failed",
         "has_written",
@@ -177,6 +181,7 @@ class TranslatedStream:
         own: ClientsOwn,
         redact: Callable[[str], str],
         text_run: Callable[[bytes], TextRun | None] | None = None,
+        pass_texts: Callable[[int], None] | None = None,
         closing: Callable[[str], bytes] | None = None,
     ) -> None:
         self._closing = closing
@@ -189,6 +194,7 @@ class TranslatedStream:
         self.failed: StreamFailed | None = None
         self.has_written = False
         self.text_run = text_run
+        self._pass_texts = pass_texts
 
     def take_event(self, read: object) -> bytes:
         """Return the client's bytes for one decoded event of the upstream; often none.
@@ -226,7 +232,11 @@ class TranslatedStream:
         if b"\\" in apart:  # of each escape the first character; a second backslash is another one
             characters -= apart.count(b"\\") - apart.count(b"\\\\")
         written = encoder.encode_texts(texts, characters)
-        return None if written is None else (written, characters)
+        if written is None:
+            return None
+        if self._pass_texts is not None:
+            self._pass_texts(characters)
+        return written, characters
 
     def end_stream(self) -> bytes:
         """Return the client's bytes at the end of the upstream's stream; none if it was cut."""

@@ -17,6 +17,7 @@ from channels.json import lenient
 from channels.translation import error_names
 from channels.translation.codec import Metered
 from channels.translation.events import (
+    CITATIONS_MAX,
     Began,
     Citation,
     Ended,
@@ -184,7 +185,7 @@ class ChatResponseDecoder:
                 start if type(start) is int and start >= 0 else None,
                 end if type(end) is int and end >= 0 else None,
             )
-            if citation not in self._cited and len(self._cited) < _CITATIONS_MAX:
+            if citation not in self._cited and len(self._cited) < CITATIONS_MAX:
                 self._cited[citation] = None
                 found.append(citation)
         return found
@@ -212,9 +213,6 @@ class ChatResponseDecoder:
             elif thought and text:
                 self._thought = True
 
-
-# An upstream decides how many there are.
-_CITATIONS_MAX = 1_000
 
 # The number of the call in a `function_call`; others are counted from 0.
 _FUNCTION_CALL = -1

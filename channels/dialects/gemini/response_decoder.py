@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from channels.dialects.gemini import finish_reasons
 from channels.dialects.gemini.decode import text_of_code
 from channels.dialects.gemini.events import Candidate, ChunkPart, GeminiChunk, object_of
+from channels.dialects.gemini.grounding import GroundingReader
 from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.tool_calls import GeminiToolCallReader
 from channels.dialects.token_counts import Usage
@@ -42,6 +43,7 @@ class GeminiResponseDecoder:
         "_blocked",
         "_calls",
         "_finish",
+        "_grounding",
         "_has_output",
         "_is_over",
         "_last_usage",
@@ -51,6 +53,7 @@ class GeminiResponseDecoder:
     def __init__(self, meter: Metered) -> None:
         self._meter = meter
         self._calls = GeminiToolCallReader()
+        self._grounding = GroundingReader()
         self._began = False
         self._has_output = False
         self._is_over = False
@@ -74,7 +77,7 @@ class GeminiResponseDecoder:
         if self._is_over or (self._finish is None and self._blocked is None):
             return []
         self._is_over = True
-        events = self._calls.close()
+        events: list[Event] = [*self._grounding.citations(), *self._calls.close()]
         if not self._has_output:
             self._emit_usage(events)
         if self._blocked is not None:
@@ -97,7 +100,7 @@ class GeminiResponseDecoder:
             if (failed := _failure_in(chunk)) is not None:
                 raise UpstreamMalformed("an error where an answer was promised", failed.code)
             self._begin(chunk, events)
-            self._take_content(chunk, events)
+            self._take_content(chunk, events, is_whole=True)
         ending = self.end_stream()
         if not ending and all(isinstance(one, Began | UsageStated) for one in events):
             raise UpstreamMalformed("an answer without a candidate")
@@ -121,10 +124,12 @@ class GeminiResponseDecoder:
             self._calls.seed = chunk.response_id or ""
             events.append(Began(chunk.response_id, chunk.model_version))
 
-    def _take_content(self, chunk: GeminiChunk, events: list[Event]) -> None:
+    def _take_content(
+        self, chunk: GeminiChunk, events: list[Event], *, is_whole: bool = False
+    ) -> None:
         for candidate in chunk.candidates or ():
             if not candidate.index:  # translations return one response
-                self._take_candidate(candidate, events)
+                self._take_candidate(candidate, events, is_whole=is_whole)
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.block_reason not in (None, *finish_reasons.NO_BLOCK):
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
@@ -136,11 +141,14 @@ class GeminiResponseDecoder:
             self._last_usage = usage
             events.append(UsageStated(usage))
 
-    def _take_candidate(self, candidate: Candidate, events: list[Event]) -> None:
+    def _take_candidate(self, candidate: Candidate, events: list[Event], *, is_whole: bool) -> None:
         if candidate.content is not None:
-            for part in candidate.content.parts or ():
+            for index, part in enumerate(candidate.content.parts or ()):
+                if is_whole and part.text and not part.thought:
+                    self._grounding.begin_part(index)
                 self._take_part(part, events)
         if candidate.grounding_metadata is not NULL:
+            self._grounding.note(candidate.grounding_metadata)
             self._emit_usage(events)
         if candidate.finish_reason:
             self._finish = (candidate.finish_reason, candidate.finish_message)
@@ -156,7 +164,7 @@ class GeminiResponseDecoder:
                 events.append(_thinking(part.text or "", part.thought_signature))
             return
         if part.text:
-            events.append(TextDelta(part.text))
+            self._say(part.text, events)
         elif part.text is None:
             self._take_rarer(part, events)
         if part.thought_signature:
@@ -168,9 +176,13 @@ class GeminiResponseDecoder:
         elif (file := object_of(part.file_data)) is not None:
             _emit_media(read_file(file), events)
         elif (code := object_of(part.executable_code)) is not None:
-            events.append(TextDelta(text_of_code({"executableCode": code})))
+            self._say(text_of_code({"executableCode": code}), events)
         elif (outcome := object_of(part.code_execution_result)) is not None:
-            events.append(TextDelta(text_of_code({"codeExecutionResult": outcome})))
+            self._say(text_of_code({"codeExecutionResult": outcome}), events)
+
+    def _say(self, text: str, events: list[Event]) -> None:
+        self._grounding.add(text)
+        events.append(TextDelta(text))
 
 
 def _failure_in(chunk: GeminiChunk) -> StreamFailed | None:

@@ -50,6 +50,7 @@ DIALECT = ChatDialect(
         keep_alive=response_encoder.KEEP_ALIVE,
         keeps_tools=True,
         text_run=text_run,
+        pass_texts=MessagesResponseDecoder.pass_texts,
     ),
     hostings=HOSTINGS,
     needs_max_tokens=True,

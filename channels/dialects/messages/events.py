@@ -27,6 +27,7 @@ class Delta(Struct, gc=False):
     partial_json: str | None = None
     thinking: str | None = None
     signature: str | None = None
+    citation: msgspec.Raw = lenient.NULL
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: msgspec.Raw = lenient.NULL

@@ -27,9 +27,11 @@ from channels.json import lenient
 from channels.translation.codec import Metered
 from channels.translation.error_names import UNNAMED, failure_in
 from channels.translation.events import (
+    CITATIONS_MAX,
     Began,
     CallBegan,
     CallDelta,
+    Citation,
     Ended,
     Event,
     Finished,
@@ -53,12 +55,28 @@ class _OpenToolUse:
 class MessagesResponseDecoder:
     """Decodes one response. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_count", "_ended", "_has_stopped", "_id", "_meter")
+    __slots__ = (
+        "_began",
+        "_block_start",
+        "_calls",
+        "_characters",
+        "_citations",
+        "_cited",
+        "_count",
+        "_ended",
+        "_has_stopped",
+        "_id",
+        "_meter",
+    )
 
     def __init__(self, meter: Metered) -> None:
         self._meter = meter
         self._calls: dict[int, _OpenToolUse] = {}  # open calls, by their block's index
         self._count = 0
+        self._characters = 0  # of all text so far
+        self._block_start = 0  # where the open block begins in it
+        self._cited: dict[tuple[str, str], None] = {}  # sources of the open block: URL and title
+        self._citations = 0
         self._id = ""
         self._began = False
         self._ended = False
@@ -72,12 +90,17 @@ class MessagesResponseDecoder:
         if read.type != "content_block_delta":
             events = self._take(read)
         elif (delta := read.delta) is not None and delta.text:
+            self._characters += len(delta.text)
             events = [TextDelta(delta.text)]
         else:
             events = self._take_delta(read)
         if read.usage is not lenient.NULL:
             self._emit_usage(events)
         return events
+
+    def pass_texts(self, characters: int) -> None:
+        """Count the characters of a run of texts, of which no event is taken."""
+        self._characters += characters
 
     def end_stream(self) -> list[Event]:
         """Return the events that end a stream without its terminator; none without a stop reason.
@@ -118,7 +141,7 @@ class MessagesResponseDecoder:
         events: list[Event] = []
         for index, block in enumerate(content):
             if isinstance(block, dict):
-                events += self._take_block(index, block)
+                events += [*self._begin_block(), *self._take_block(index, block)]
         return [*events, *self._close()]
 
     def _take_delta(self, read: MessagesEvent) -> list[Event]:
@@ -136,6 +159,8 @@ class MessagesResponseDecoder:
             return [ThinkingDelta(delta.thinking)]
         if delta.signature:
             return [_signed("", delta.signature)]
+        if delta.citation is not lenient.NULL:
+            self._note_source(lenient.read_json(bytes(delta.citation)))
         return []
 
     def _emit_usage(self, events: list[Event]) -> None:
@@ -146,10 +171,10 @@ class MessagesResponseDecoder:
     def _take(self, read: MessagesEvent) -> list[Event]:
         kind = read.type
         if kind == "content_block_start":
-            return self._start_block(read)
+            return [*self._begin_block(), *self._start_block(read)]
         if kind == "content_block_stop":
             call = self._calls.pop(read.index or 0, None)
-            return [] if call is None else _closing(call)
+            return self._begin_block() if call is None else _closing(call)
         if kind == "message_start":
             return self._start(read.message)
         if kind == "message_delta":
@@ -182,8 +207,13 @@ class MessagesResponseDecoder:
     def _take_block(self, index: int, block: dict[str, Any]) -> list[Event]:
         """Return the events of a block, or of its beginning."""
         kind = block.get("type")
-        if kind == "text" and (text := lenient.text_of(block.get("text"))):
-            return [TextDelta(text)]
+        if kind == "text":
+            sources = block.get("citations")
+            for source in sources if isinstance(sources, list) else ():
+                self._note_source(source)
+            text = lenient.text_of(block.get("text")) or ""
+            self._characters += len(text)
+            return [TextDelta(text)] if text else []
         if kind == "thinking":
             return _thinking_of(block)
         if kind == "redacted_thinking" and (data := lenient.text_of(block.get("data"))):
@@ -199,6 +229,24 @@ class MessagesResponseDecoder:
             return [CallBegan(call.index, call_id, name)]
         return []
 
+    def _begin_block(self) -> list[Event]:
+        """Return the sources of the block before, whose text they are stated for as a whole."""
+        start, self._block_start = self._block_start, self._characters
+        if not self._cited:
+            return []
+        cited, self._cited = self._cited, {}
+        return [Citation(url, title, start, self._characters) for url, title in cited]
+
+    def _note_source(self, stated: object) -> None:
+        """Note a source on the web; others are places in the client's own documents."""
+        url = stated.get("url") if isinstance(stated, dict) else None
+        if not isinstance(stated, dict) or not isinstance(url, str):
+            return
+        source = url, lenient.text_of(stated.get("title")) or ""
+        if source not in self._cited and self._citations < CITATIONS_MAX:
+            self._citations += 1
+            self._cited[source] = None
+
     def _take_message_delta(self, read: MessagesEvent) -> list[Event]:
         events: list[Event] = []
         delta = read.delta
@@ -209,8 +257,10 @@ class MessagesResponseDecoder:
         return events
 
     def _close(self) -> list[Event]:
-        """End the calls whose blocks were never stopped."""
-        events = [event for call in self._calls.values() for event in _closing(call)]
+        """End the blocks that were never stopped."""
+        events = self._begin_block()
+        for call in self._calls.values():
+            events += _closing(call)
         self._calls.clear()
         return events
 

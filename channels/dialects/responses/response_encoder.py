@@ -7,6 +7,7 @@ usage, so `include_usage` has no effect.
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ class ResponsesResponseEncoder(EventEncoder):
         "_model",
         "_open",
         "_output",
+        "_text_parts",
+        "_text_starts",
         "_uncited",
     )
 
@@ -74,6 +77,9 @@ class ResponsesResponseEncoder(EventEncoder):
         self._begun_calls: set[int] = set()
         self._characters = 0  # of all text so far
         self._uncited: list[events.Citation] = []  # sources that came before their text
+        # The parts of text that are done, and where each starts in all of the text.
+        self._text_parts: list[dict[str, Any]] = []
+        self._text_starts: list[int] = []
 
     @abstractmethod
     def _item_added(self, one: _OpenItem) -> bytes: ...
@@ -140,19 +146,29 @@ class ResponsesResponseEncoder(EventEncoder):
 
     def _citation(self, citation: events.Citation) -> bytes:
         one = self._open
-        if one is None or one.kind != items.TEXT:
+        is_open = one is not None and one.kind == items.TEXT
+        start = citation.start
+        if not is_open and (start is None or start >= self._characters):
             self._uncited.append(citation)
             return b""
+        if one is None or not is_open or (start is not None and start < one.start):
+            self._cite_done(citation)
+            return b""
         end = self._characters if citation.end is None else citation.end
-        annotation = {
-            "type": "url_citation",
-            "url": citation.url,
-            "title": citation.title,
-            "start_index": max(0, (citation.start or 0) - one.start),
-            "end_index": max(0, end - one.start),
-        }
-        one.annotations.append(annotation)
+        one.annotations.append(_annotation(citation, one.start, end))
         return self._part_cited(one)
+
+    def _cite_done(self, citation: events.Citation) -> None:
+        """Add a source to a part that is done, which the response at the end states once more."""
+        if not self._text_parts:
+            return
+        found = len(self._text_parts) - 1
+        if citation.start is not None:
+            found = max(0, bisect_right(self._text_starts, citation.start) - 1)
+        part, start = self._text_parts[found], self._text_starts[found]
+        last = start + len(part["text"])
+        end = last if citation.end is None else min(citation.end, last)
+        part["annotations"].append(_annotation(citation, start, end))
 
     def _refusal(self, text: str) -> bytes:
         return self._words(items.REFUSAL, text)
@@ -185,8 +201,10 @@ class ResponsesResponseEncoder(EventEncoder):
         text = "".join(one.pieces)
         one.pieces.clear()
         part = items.text_part(one.kind, text)
-        if one.annotations:
+        if one.kind == items.TEXT:
             part["annotations"], one.annotations = one.annotations, []
+            self._text_parts.append(part)
+            self._text_starts.append(one.start)
         written = self._part_done(one, text, part)
         one.parts.append(part)
         return written
@@ -239,8 +257,21 @@ class ResponsesResponseEncoder(EventEncoder):
         if finished.reason == "refusal" and finished.explanation and not self._has_refusal:
             written = self._refusal(finished.explanation)
         written += self._close_all()
+        for citation in self._uncited:
+            self._cite_done(citation)
         usage, tier = write_usage(self._usage), tier_member(self._usage)
         return written + self._response(**ending_of(finished.reason), usage=usage, **tier)
+
+
+def _annotation(citation: events.Citation, start: int, end: int) -> dict[str, Any]:
+    """Return the annotation of a part that starts there in all of the text."""
+    return {
+        "type": "url_citation",
+        "url": citation.url,
+        "title": citation.title,
+        "start_index": max(0, (citation.start or 0) - start),
+        "end_index": max(0, end - start),
+    }
 
 
 class ResponsesBodyEncoder(ResponsesResponseEncoder):

@@ -25,6 +25,8 @@ BEGINNING = [
     ),
 ]
 END = sse.event({"type": "message_stop"})
+SOURCE = {"type": "web_search_result_location", "url": "u", "title": "t"}
+CITED = {"type": "citations_delta", "citation": SOURCE}
 letters = st.sampled_from('ab"\\/\n\t\r\b\f\x00\x7f ü€😀\u2028,{[') | st.characters(codec="utf-8")
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
 others = st.sampled_from(
@@ -41,6 +43,9 @@ others = st.sampled_from(
             }
         ),
         sse.event({"type": "content_block_stop", "index": 1}),
+        # Its place is counted in all of the text before.
+        sse.event({"type": "content_block_delta", "index": 0, "delta": CITED})
+        + sse.event({"type": "content_block_stop", "index": 0}),
         sse.event({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}),
         END,
     ]
