@@ -12,7 +12,8 @@ from msgspec.json import Decoder
 from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.meter import fit_name
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import UNREADABLE
+from channels.json.lenient import UNREADABLE, raw_of, read_loosely
+from channels.json.weight import EVENT_VALUES_MAX, values_in
 
 T = TypeVar("T")
 # The beginning of a list of objects, within its first bytes.
@@ -30,11 +31,21 @@ class Stated(Struct, frozen=True):
 
 
 def members_in(body: bytes, decoder: Decoder[T], *, what: str) -> T:
-    """Return the members of a response that are read. Raises UpstreamMalformed."""
+    """Return the members of a response that are read. Raises UpstreamMalformed.
+
+    Servers of one's own write numbers that are none and halves of characters: what a strict decoder
+    rejects for one of them was still made, and is read loosely.
+    """
     try:
         return decoder.decode(body)
     except UNREADABLE as error:
-        raise UpstreamMalformed(f"{what} that cannot be read: {error}") from error
+        fault = UpstreamMalformed(f"{what} that cannot be read: {error}")
+    if values_in(body) > EVENT_VALUES_MAX:
+        raise fault
+    try:
+        return decoder.decode(raw_of(read_loosely(body, mends=False)))
+    except UNREADABLE:
+        raise fault from None
 
 
 def has_entries(raw: Raw) -> bool:

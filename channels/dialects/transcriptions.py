@@ -23,10 +23,11 @@ from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts
 from channels.dialects.multipart import read_form
 from channels.dialects.recording_length import SECONDS_MAX, recording_length
+from channels.dialects.stated import members_in
 from channels.dialects.token_counts import Usage, UsageParts, count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.request_writer import BodyPieces
-from channels.json.lenient import NULL, UNREADABLE, read_json
+from channels.json.lenient import NULL, read_json
 
 ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, text/plain")
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
@@ -164,6 +165,7 @@ class _StatedTranscription(Struct, gc=False):
 
 
 _RESPONSE = msgspec.json.Decoder(_StatedTranscription)
+WHAT = "a transcription"
 
 
 class TranscriptionResponse(Struct, frozen=True):
@@ -184,10 +186,7 @@ def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
         return TranscriptionResponse(
             milliseconds=_last_instant(body), spoken_milliseconds=_spoken(len(body))
         )
-    try:
-        response = _RESPONSE.decode(body)
-    except UNREADABLE as error:
-        raise UpstreamMalformed(f"a transcription that cannot be read: {error}") from error
+    response = members_in(body, _RESPONSE, what=WHAT)
     if bytes(response.text)[:1] != b'"':
         failure = failure_of(response.error)
         if failure is None:
@@ -216,7 +215,7 @@ def text_of(body: bytes) -> bytes:
     """Return the plain text of a response as JSON that was read; other responses as they are."""
     if not is_object(body):
         return body
-    text = read_json(bytes(_RESPONSE.decode(body).text))  # of any length
+    text = read_json(bytes(members_in(body, _RESPONSE, what=WHAT).text))  # of any length
     return body if not isinstance(text, str) else f"{text}\n".encode("utf-8", "replace")
 
 

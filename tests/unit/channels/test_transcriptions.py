@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from channels.dialects.token_counts import Usage
-from channels.dialects.transcriptions import read_request, read_response, text_of
+from channels.dialects.transcriptions import is_object, read_request, read_response, text_of
 from channels.prices import PriceSpec
 from gw.calls.bills import Charged
 from gw.calls.measured import Amount, Measured, MeasuredBill
@@ -45,10 +45,12 @@ def test_a_plain_text_is_requested_with_its_length(
     "body, text",
     (b'{"text": "Gr\\u00fc\xc3\x9fe", "duration": 3}', "Grüße\n".encode()),
     (b'{"text": "%b"}' % (b"a word " * 10_000), b"a word " * 10_000 + b"\n"),
+    (b'{"text": "half \xe4\xb8", "logprob": -Infinity}', "half \ufffd\n".encode()),
     (b"plain anyway\n", b"plain anyway\n"),
 )
 def test_the_client_gets_the_text(body: bytes, text: bytes) -> None:
     assert text_of(body) == text
+    read_response(body, is_text=not is_object(body))
 
 
 def test_head_of_a_file_lowers_no_hold() -> None:

@@ -89,6 +89,11 @@ def test_tokens_are_those_that_the_response_states(usage: Any, tokens: int | Non
     assert (read.tokens, read.model, read.error) == (tokens, "x", None)
 
 
+def test_number_that_is_none_costs_no_vector() -> None:
+    body = b'{"data": [{"embedding": [NaN, 1]}], "usage": {"prompt_tokens": 7}}'
+    assert embeddings.read_response(body).tokens == 7
+
+
 def test_response_without_vectors_is_its_error_or_none() -> None:
     failed = written(error={"message": "It says why."})
     assert embeddings.read_response(failed).error == "It says why."
