@@ -53,8 +53,17 @@ class MediaDelta(Struct, frozen=True):
     media: Media
 
 
-# Limit of the sources of a response: an upstream decides how many there are.
+# Limits of the sources that are kept of a response, and of each: an upstream decides.
 CITATIONS_MAX = 1_000
+_URL_CHARACTERS_MAX = 4_096
+_TITLE_CHARACTERS_MAX = 1_000
+
+
+def source_of(url: object, title: object) -> tuple[str, str] | None:
+    """Return the URL and title of a source; None without a URL, or with one that is too long."""
+    if not isinstance(url, str) or not 0 < len(url) <= _URL_CHARACTERS_MAX:
+        return None
+    return url, title[:_TITLE_CHARACTERS_MAX] if isinstance(title, str) else ""
 
 
 class Citation(Struct, frozen=True):

@@ -28,6 +28,7 @@ from channels.translation.events import (
     TextDelta,
     ThinkingDelta,
     UsageStated,
+    source_of,
 )
 from channels.translation.model import Media, Refusal, Text
 
@@ -176,12 +177,13 @@ class ChatResponseDecoder:
         found: list[Event] = []
         for one in annotations if isinstance(annotations, list) else ():
             stated = one.get("url_citation") if isinstance(one, dict) else None
-            if not isinstance(stated, dict) or not isinstance(url := stated.get("url"), str):
+            if not isinstance(stated, dict):
                 continue
-            title, start, end = map(stated.get, ("title", "start_index", "end_index"))
+            url, title, start, end = map(stated.get, ("url", "title", "start_index", "end_index"))
+            if (source := source_of(url, title)) is None:
+                continue
             citation = Citation(
-                url,
-                title if isinstance(title, str) else "",
+                *source,
                 start if type(start) is int and start >= 0 else None,
                 end if type(end) is int and end >= 0 else None,
             )

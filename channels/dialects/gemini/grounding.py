@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from channels.dialects import token_counts
 from channels.json.lenient import UNREADABLE
-from channels.translation.events import CITATIONS_MAX, Citation
+from channels.translation.events import CITATIONS_MAX, Citation, source_of
 
 
 class _Source(Struct, gc=False):
@@ -138,4 +138,4 @@ class GroundingReader:
 
 def _named(chunk: _Chunk) -> _Named | None:
     source = chunk.web or chunk.retrieved_context or chunk.maps
-    return None if source is None or not source.uri else (source.uri, source.title or "")
+    return None if source is None else source_of(source.uri, source.title)

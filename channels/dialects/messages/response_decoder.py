@@ -38,6 +38,7 @@ from channels.translation.events import (
     TextDelta,
     ThinkingDelta,
     UsageStated,
+    source_of,
 )
 from channels.translation.identifiers import made_id
 from channels.translation.signatures import UNSIGNED, opened
@@ -239,11 +240,10 @@ class MessagesResponseDecoder:
 
     def _note_source(self, stated: object) -> None:
         """Note a source on the web; others are places in the client's own documents."""
-        url = stated.get("url") if isinstance(stated, dict) else None
-        if not isinstance(stated, dict) or not isinstance(url, str):
+        if not isinstance(stated, dict):
             return
-        source = url, lenient.text_of(stated.get("title")) or ""
-        if source not in self._cited and self._citations < CITATIONS_MAX:
+        source = source_of(stated.get("url"), stated.get("title"))
+        if source is not None and source not in self._cited and self._citations < CITATIONS_MAX:
             self._citations += 1
             self._cited[source] = None
 

@@ -31,7 +31,12 @@ def located(source: Body) -> Body:
 
 
 DOCUMENT = {"type": "char_location", "document_index": 0, "cited_text": "x"}
-SOURCES: Sequence[Sequence[Body]] = ([located(A), DOCUMENT], [], [located(A), located(B)])
+LONG = {"url": "x" * 4_097}  # an upstream decides how long it is
+SOURCES: Sequence[Sequence[Body]] = (
+    [located(A), DOCUMENT, located(LONG)],
+    [],
+    [located(A), located(B)],
+)
 
 
 def of_messages(*, is_stream: bool) -> list[Body]:
