@@ -98,6 +98,7 @@ class _MessagesUsage(_Counts, gc=False):
     prompt_tokens: token_counts.Tokens | None = None
     completion_tokens: token_counts.Tokens | None = None
     prompt_tokens_details: InputDetails | None = None
+    input_tokens_details: InputDetails | None = None  # of responses, where the input is the whole
     completion_tokens_details: _Thought | None = None
 
 
@@ -213,9 +214,11 @@ class MessagesUsageReader(RunningUsage):
             return False
         if read.input_tokens is not None:
             self._fresh = read.input_tokens
+        details = read.prompt_tokens_details or read.input_tokens_details
         if read.prompt_tokens is not None:
             self._whole = read.prompt_tokens
-        details = read.prompt_tokens_details
+        elif details is not None and read.input_tokens is not None:
+            self._whole = read.input_tokens
         if read.cache_read_input_tokens is not None:
             self._read, self._is_detailed = read.cache_read_input_tokens, False
         elif details is not None and details.cached_tokens is not None:

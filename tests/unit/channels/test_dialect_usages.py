@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
 from channels.dialects.token_counts import PartialUsage, Usage, UsageParts
 from tests.support.rows import cases, each
 from tests.unit.channels.replay import metered, new_meter
@@ -125,6 +127,8 @@ UNFILLED = {"prompt_tokens": None, "completion_tokens": 0, "prompt_tokens_detail
     (("responses", "messages"), OPENAI | {"input_tokens": 0, "output_tokens": 0}, WHOLE),
     (("messages",), OPENAI | MESSAGES_CACHE, Usage(100, 9, cached_tokens=80)),
     (("messages",), OPENAI | INPUT | OPENAI_DETAILS, DETAILED),
+    (("messages",), INPUT | INPUT_DETAILS, DETAILED),
+    (("messages",), INPUT | INPUT_DETAILS | MESSAGES_CACHE, replace(DETAILED, input_tokens=180)),
     (
         ("messages",),
         OPENAI | {"prompt_tokens": 7} | MESSAGES_CACHE,
