@@ -130,6 +130,8 @@ class _StatedVectors(Struct, gc=False):
 
 WHAT = "embeddings"
 _RESPONSE = msgspec.json.Decoder(_StatedVectors)
+# Names of the input, the protocol's own first.
+_COUNTS = ("prompt_tokens", "input_tokens", "total_tokens")
 
 
 def read_response(body: bytes) -> stated.Stated:
@@ -138,7 +140,7 @@ def read_response(body: bytes) -> stated.Stated:
     if not stated.has_entries(response.data):
         return failed(response.error)
     usage = stated.members_of(response.usage)
-    tokens = (count_of(usage.get(name)) for name in ("prompt_tokens", "total_tokens"))
+    tokens = (count_of(usage.get(name)) for name in _COUNTS)
     return stated.Stated(
         model=stated.model_of(response.model),
         tokens=next((one for one in tokens if one is not None), None),

@@ -74,6 +74,7 @@ def test_only_the_model_is_changed() -> None:
 
 STATED = [
     ({"prompt_tokens": 7, "total_tokens": 9}, 7),
+    ({"input_tokens": 9, "output_tokens": 0}, 9),
     ({"total_tokens": 9}, 9),
     ({"prompt_tokens": None, "total_tokens": 0}, 0),
     ({"prompt_tokens": "7"}, 7),  # as counts are read everywhere
