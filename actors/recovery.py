@@ -205,8 +205,8 @@ class Recovery:
             if not ids or first_id in self._gone:
                 return 0
         recorded = wreck.calls if wreck else {}
+        recovered = 0
         try:
-            recovered = 0
             for process_id in ids:
                 recovered += await self._settle_all(process_id, recorded)
             if wreck:
@@ -219,6 +219,8 @@ class Recovery:
                 wreck.remove()
             return recovered
         finally:
+            if recovered:
+                self._log.warning("calls_recovered", process=first_id, count=recovered)
             if wreck:
                 wreck.close()
 
@@ -282,8 +284,6 @@ class Recovery:
                 await self._wallets.settled(account_id)
             self._metrics.recovery.recovered(len(rows))
             recovered += len(rows)
-        if recovered:
-            self._log.warning("calls_recovered", process=process_id, count=recovered)
         return recovered
 
     def _settle(self, row: tuple[Any, ...], recorded: Recorded | None = None) -> None:

@@ -342,6 +342,20 @@ async def test_answer_costs_what_it_costs(database_url: str, tmp_path: Path) -> 
             assert left_behind(tmp_path) == ["proc_a", "proc_b"]
 
 
+@logs("calls_recovered")
+async def test_call_that_the_ledger_never_heard_of_is_recovered_and_told(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with ledger_of(database_url) as database:
+        async with process(database_url, "proc_dead", pid=GONE, data_dir=tmp_path) as dead:
+            await lease(dead)
+            facts = await dead.hold(100)
+        assert await open_holds(database) == 0
+        async with process(database_url, gone_pids=frozenset({GONE}), data_dir=tmp_path) as judge:
+            assert await judge.recovery.sweep() == 1
+        assert await rows_of(database, facts.call_id) == [("interrupted", "gateway_restarted", 0)]
+
+
 LINKS = tuple(f"https://cdn.example/{number}/" + "p" * 900 for number in range(4))
 
 
