@@ -31,6 +31,7 @@ SELECT pg_advisory_lock(1)
 """
 WAITING = """SELECT pid FROM pg_locks JOIN pg_database d ON d.oid = database
              WHERE NOT granted AND locktype = 'advisory' AND d.datname = current_database()"""
+BEGUN = "SELECT xact_start AS at FROM pg_stat_activity WHERE pid IN ({})"
 
 # What is being written when the process is killed, by the table that it stands in.
 POINTS = {
@@ -128,8 +129,13 @@ def test_film_whose_process_is_killed_ends_once(
 
 
 def finish(h: Deployment, connection: Any, statement: str) -> None:
-    """Let what waits be lost, or arrive."""
+    """Let what waits be lost, or arrive; return once the database has done with it."""
+    waiting = [found["at"] for found in h.query(BEGUN.format(WAITING))]
     if statement == "is lost":
         lose(h, connection)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(1)")
+    until(
+        lambda: not h.query("SELECT FROM pg_stat_activity WHERE xact_start = ANY (%s)", waiting),
+        what="the end of what the killed process has sent",
+    )
