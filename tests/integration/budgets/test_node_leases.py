@@ -19,6 +19,7 @@ from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.integration.wallet.test_leases import patience as patience
 from tests.integration.wallet.test_leases import processes
 from tests.support.aio import eventually
+from tests.support.logs import logs
 
 BALANCE, AMOUNT = 100_000_000, 100
 
@@ -227,6 +228,7 @@ async def test_a_lease_ends_with_its_period(database_url: str) -> None:
         assert (await sums_of(database))[NODE, ""][:2] == (30, AMOUNT)
 
 
+@logs("calls_recovered")
 @pytest.mark.usefixtures("patience")
 async def test_a_process_that_dies_leaves_no_lease_and_its_calls_are_booked(
     database_url: str, tmp_path: Path

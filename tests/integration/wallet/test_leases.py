@@ -340,6 +340,7 @@ async def has_no_lease(database: Database, process_id: str) -> bool:
     return process_id not in await leased_by(database)
 
 
+@logs("calls_recovered")
 async def test_dead_process_leaves_calls_and_no_lease(database_url: str, tmp_path: Path) -> None:
     """One call had been answered, one had begun: neither was ever written."""
     async with ledger_of(database_url, BALANCE) as database:
