@@ -93,13 +93,13 @@ class MediaStore:
     async def _begin(self) -> bool:
         """Claim and begin a copy of an account that has a place left; False if none is due."""
         full = self._places.full()
-        for copy in await self._store.claim("waiting", _new_claim_id(), 1, without=full):
+        claimed = await self._store.claim("waiting", _new_claim_id(), 1, without=full)
+        for copy in claimed:
             self._places.force(copy.account_id, 1)
             task = asyncio.create_task(self._copy(copy), name=f"copy {copy.id}")
             self._copying.add(task)
             task.add_done_callback(partial(self._ended, copy))
-            return True
-        return False
+        return bool(claimed)
 
     def _ended(self, copy: Copy, task: asyncio.Task[None]) -> None:
         self._copying.discard(task)

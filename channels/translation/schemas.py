@@ -183,9 +183,14 @@ def _any_of(branches: Sequence[_Schema]) -> _Schema:
     return {**found, "required": shared} if shared else found
 
 
-def _may_be_object(schema: _Schema) -> bool:
-    kind = schema.get("type", "object")
+def is_object(schema: _Schema) -> bool:
+    """Whether a schema states that its values may be objects."""
+    kind = schema.get("type")
     return kind == "object" or (isinstance(kind, list) and "object" in kind)
+
+
+def _may_be_object(schema: _Schema) -> bool:
+    return "type" not in schema or is_object(schema)
 
 
 def _mapping(value: object) -> _Schema:

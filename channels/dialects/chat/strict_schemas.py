@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from channels.translation.schemas import is_object
+
 # Members of a schema that have schemas: one, a list of them, or a mapping to them.
 _ONE = ("items", "additionalProperties")
 _MANY = ("anyOf",)
@@ -53,10 +55,7 @@ def fits_strict(schema: object, *, depth: int = 0) -> bool:
     form = schema.get("format")
     if form is not None and not (isinstance(form, str) and form in _FORMATS):
         return False
-    kind = schema.get("type")
-    if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and not _is_closed(
-        schema
-    ):
+    if is_object(schema) and not _is_closed(schema):
         return False
     inner = _inner_schemas(schema)
     return inner is not None and all(fits_strict(one, depth=depth + 1) for one in inner)

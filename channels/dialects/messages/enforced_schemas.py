@@ -14,6 +14,7 @@ from msgspec import Struct
 from channels.json.lenient import dumps
 from channels.json.written import Written
 from channels.translation.model import Tool
+from channels.translation.schemas import is_object
 
 _Schema = Mapping[str, object]
 
@@ -61,7 +62,7 @@ def enforced(schema: _Schema, drop: Callable[[str], None], *, depth: int = 0) ->
         elif name not in _SILENT and name != "additionalProperties" and value is not None:
             drop(name)
             told[name] = value
-    if _is_object(schema):
+    if is_object(schema):
         if schema.get("additionalProperties", False) is not False:
             drop("additionalProperties")
         written["additionalProperties"] = False
@@ -84,11 +85,6 @@ def _is_taken(name: str, value: object) -> bool:
     if name == "format":
         return isinstance(value, str) and value in _FORMATS
     return name == "minItems" and type(value) is int and value in (0, 1)
-
-
-def _is_object(schema: _Schema) -> bool:
-    kind = schema.get("type")
-    return kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
 class StrictTools(Struct):
